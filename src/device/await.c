@@ -1,34 +1,7 @@
-/* await.c: what all operations on devices have in common, whoever enqueues their work: how they
- * begin, and how they wait from "enqueued" until they are complete, or have failed and their
- * devices are done.
- *
- *     hd_device_await     leaves the exchange if a ticket of the part is not reached yet
- *     hd_device_complete  looks at the tickets from then on, and now and then whether their devices
- *                         have failed
- *     complete            copies results to the host's memory, gives back what stood in for
- *                         buffers, opens a gate
+/* await.c: how all operations on devices, whoever enqueues their work, wait from "enqueued" until
+ * they are complete, or have failed and their devices are done.
  */
 #include "device/internal.h"
-
-/* --- before it is enqueued ------------------------------------------------------------------- */
-
-void hd_device_begin_part(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    hd_device_enter_order(op);
-    part->outcome = UCC_OK;
-    part->drained_by = 0;
-    part->waits = 0;
-}
-
-ucc_status_t hd_device_hold(const hd_op_t *op) {
-    const hd_device_order_t *order = &hd_device_part_of(op)->order;
-    return order->is && order->held ? UCC_INPROGRESS : UCC_OK;
-}
-
-ucc_status_t hd_device_ready(hd_op_t *op) {
-    hd_gpu_event_t *ready = hd_device_part_of(op)->order.ready;
-    return op->team->devices->driver->event_query(ready, HD_GPU_SITE_HELD);
-}
 
 void hd_device_undo(hd_op_t *op) {
     hd_device_put_stand_ins(op);

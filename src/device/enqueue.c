@@ -1,7 +1,6 @@
 /* enqueue.c: what a claimer does of an exchange among the endpoints of one process: finds out which
- * devices work and which way they go about it, and enqueues one slice of that (internal.h).
- * Everything here is decided from the members' parts, the group and the devices, so all claimers of
- * an exchange decide the same; the one who claims slice s then writes done[s].
+ * devices work and which way they go about it, and enqueues one slice of that (internal.h). It
+ * decides by the members' parts, the group and the devices, so all claimers decide the same.
  */
 #include "device/internal.h"
 

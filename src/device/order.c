@@ -4,27 +4,20 @@
  * What is particular to a post is done before it, in the poster's thread (hd_device_arm): it looks
  * at the stream and records `ready`. A request of heddle_*_on is then over when everything is
  * enqueued. One of a triggered post is over when the devices are, but its stream has to be in order
- * before the post returns:
+ * before the post returns: the poster (request/stream.c) progresses until its operation is
+ * enqueued; or if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it (docs/gpu.md), it puts a
+ * gate on the stream, which the host opens at completion.
  *
- *   - the poster (request/stream.c) progresses until its operation is enqueued, as all members do
- *     that are in their posts
- *   - if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it, a gate is put on the stream,
- *     which the host opens at completion. That is not done unasked: what stands behind a gate in
- *     the same hardware queue waits with it, be it a peer's stream, or the line that the collective
- *     itself goes to.
+ * A gate is the only wait for something that is not enqueued yet. Nothing that may come after a
+ * gate may be enqueued in front of what opens it: two collectives of one team are enqueued in any
+ * order, on the same line. So while any gate of the process is closed (gates.c), posts on streams
+ * are HELD: they publish when the host has seen their stream come to them (streams may wait for
+ * each other by the user's events, hence all of them). What lines wait for is then never behind a
+ * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and
+ * one that was held is ready.
  *
- * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the
- * host's; but a poster that progresses no context any more after its triggered post leaves its
- * stream waiting for ever. And nothing that may come after a gate may be enqueued in front of what
- * opens it: two collectives of one team are enqueued in any order, on the same line. So while any
- * gate of the process is closed (gates.c), posts on streams are HELD: they publish when the host
- * has seen their stream come to them (streams may wait for each other by the user's events, hence
- * all of them). What lines wait for is then never behind a gate: a post that was not held has
- * recorded `ready` before any gate that is closed was put, and one that was held is ready.
- *
- * Among processes (span.c, pipeline.c) all of this holds as well, but that a member's part is
- * enqueued when the network has done its own: the host has to have what is sent, so it waits, for a
- * line that has waited for `ready`.
+ * Among processes (span.c, pipeline.c) a member's part is enqueued when the network has done its
+ * own: the host has to have what is sent, so it waits, for a line that has waited for `ready`.
  *
  * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the
  * others' work ends on a line, behind which `joined` is recorded, and the poster lets its stream
@@ -184,8 +177,9 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
 
 /* --- from the launch to the end -------------------------------------------------------------- */
 
-void hd_device_enter_order(hd_op_t *op) {
-    hd_device_order_t *order = order_of(op);
+void hd_device_begin_part(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_device_order_t *order = &part->order;
     /* relaxed: its poster has published it with the operation; another post's is over */
     uint64_t word = atomic_load_explicit(&order->meet, memory_order_relaxed);
     order->is = word % HD_MEET_STATES != HD_MEET_OVER;
@@ -193,6 +187,17 @@ void hd_device_enter_order(hd_op_t *op) {
     if (order->is && order->capture) {
         op->call.signature = hd_terms_captured(op->call.signature, order->capture);
     }
+    part->outcome = UCC_OK;
+    part->drained_by = 0;
+    part->waits = 0;
+}
+
+ucc_status_t hd_device_hold(const hd_op_t *op) {
+    return order_of(op)->is && order_of(op)->held ? UCC_INPROGRESS : UCC_OK;
+}
+
+ucc_status_t hd_device_ready(hd_op_t *op) {
+    return op->team->devices->driver->event_query(order_of(op)->ready, HD_GPU_SITE_HELD);
 }
 
 void hd_device_drop(hd_op_t *op) {
@@ -255,7 +260,7 @@ static ucc_status_t take_stream(hd_op_t *op, const hd_device_post_t *post) {
     if (status == UCC_OK) {
         status = check_capture(op, &capture);
     }
-    int of = order->events_of;
+    int of = order->events_of; /* until `ready` is of the stream's device, too */
     if (status == UCC_OK) {
         status = event_of(driver, stream.device, &order->joined, &of);
     }
@@ -373,15 +378,12 @@ bool hd_device_post_gate(hd_device_post_t *p) {
     bool gated = change(p, HD_MEET_OPEN, HD_MEET_GATED);
     ucc_status_t status =
         gated ? driver->gate(p->stream, gate->word, gate->value, HD_GPU_SITE_GATE) : UCC_OK;
-    if (!gated || (status != UCC_OK && change(p, HD_MEET_GATED, HD_MEET_OPEN))) {
-        /* Nothing waits for it: the operation has joined, or is over; or the driver has refused. */
-        hd_device_gate_withdraw(gate);
-        return !gated;
+    bool refused = status != UCC_OK && change(p, HD_MEET_GATED, HD_MEET_OPEN);
+    if (gated && status == UCC_OK && driver->record(p->stream, gate->passed) == UCC_OK) {
+        gate->passes = true; /* without that, the gate's word is given back a little early */
     }
-    /* without the record, the gate's word is given back a little early */
-    hd_device_gate_leave(gate,
-                         status == UCC_OK && driver->record(p->stream, gate->passed) == UCC_OK);
-    return true;
+    hd_device_gate_leave(gate, gated && !refused);
+    return !refused;
 }
 
 void hd_device_post_end(hd_device_post_t *p, bool posted) {
@@ -389,6 +391,6 @@ void hd_device_post_end(hd_device_post_t *p, bool posted) {
         p->engine_ends(p->engine);
     }
     if (p->gate) {
-        hd_device_gate_drop(p->gate);
+        hd_device_gate_leave(p->gate, false);
     }
 }

@@ -49,35 +49,28 @@ static hd_gpu_table_t table_of(const hd_device_table_t *table, uint32_t words) {
 
 /* --- a line's -------------------------------------------------------------------------------- */
 
-/* Returns a table that nobody reads any more, a large enough one if there is one. NULL: all are in
- * use, or there are none. */
+/* Returns a table that nobody reads any more: a large enough one if there is one, or a new one if
+ * all are in use. To wait for one of those would be to wait for streams of the user's, which may
+ * wait for what the caller is going to do. NULL: there is no memory (logged). */
 static hd_device_table_t *find_table(hd_line_t *line, uint32_t words) {
     hd_device_table_t *found = NULL;
     for (hd_device_table_t *table = line->table; table; table = table->next) {
-        if (!hd_gpu_word_reached(line->word, table->ticket)) {
-            continue;
-        }
-        if (!found || (found->capacity < words && table->capacity > found->capacity)) {
+        bool larger = !found || (found->capacity < words && table->capacity > found->capacity);
+        if (larger && hd_gpu_word_reached(line->word, table->ticket)) {
             found = table;
         }
-        if (found->capacity >= words) {
-            return found;
-        }
+    }
+    if (found) {
+        return found;
+    }
+    found = hd_alloc(HD_LINE, sizeof(*found));
+    if (found) {
+        found->next = line->table;
+        line->table = found;
+    } else {
+        hd_error("device %d: no memory for a table of a launch", line->stream.device);
     }
     return found;
-}
-
-/* Adds a table. To wait for one of the others would be to wait for streams of the user's, which may
- * wait for what the caller is going to do. */
-static hd_device_table_t *add_table(hd_line_t *line) {
-    hd_device_table_t *table = hd_alloc(HD_LINE, sizeof(*table));
-    if (!table) {
-        hd_error("device %d: no memory for a table of a launch", line->stream.device);
-        return NULL;
-    }
-    table->next = line->table;
-    line->table = table;
-    return table;
 }
 
 ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
@@ -87,11 +80,8 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
     }
     hd_assert(hd_line_is_locked(line));
     hd_device_table_t *table = find_table(line, words);
-    if (!table && !(table = add_table(line))) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = UCC_OK;
-    if (table->capacity < words) {
+    ucc_status_t status = table ? UCC_OK : UCC_ERR_NO_MEMORY;
+    if (table && table->capacity < words) {
         status = take_table(devices, line->stream.device, table, words);
     }
     if (status == UCC_OK) {
