@@ -1,64 +1,11 @@
-/* await.c: what all operations on devices have in common, whoever enqueues their work: the order
- * that their poster has armed, and how they wait from "enqueued" until they are complete, or have
- * failed and their devices are done.
- *
- *     hd_device_await     leaves the exchange if a ticket of the part is not reached yet
- *     hd_device_complete  looks at the tickets from then on, and now and then whether their devices
- *                         have failed
- *     complete            copies results to the host's memory, gives back what stood in for
- *                         buffers, opens a gate
+/* await.c: how all operations on devices, whoever enqueues their work, wait from "enqueued" until
+ * they are complete, or have failed and their devices are done.
  */
 #include "device/internal.h"
 
-/* --- the order of the post ------------------------------------------------------------------- */
-
-static void take_order(hd_op_t *op) {
-    hd_device_order_t *order = &hd_device_part_of(op)->order;
-    order->is = order->armed;
-    order->armed = false;
-    order->signature = op->call.signature;
-    if (order->is && order->capture) {
-        op->call.signature = hd_terms_captured(op->call.signature, order->capture);
-    }
-}
-
-void hd_device_leave_order(hd_op_t *op) {
-    hd_device_order_t *order = &hd_device_part_of(op)->order;
-    if (order->is) {
-        op->call.signature = order->signature;
-        hd_device_end_order(op);
-    }
-}
-
-void hd_device_begin_part(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    take_order(op);
-    part->outcome = UCC_OK;
-    part->drained_by = 0;
-    part->waits = 0;
-}
-
-ucc_status_t hd_device_hold(const hd_op_t *op) {
-    const hd_device_order_t *order = &hd_device_part_of(op)->order;
-    return order->is && order->held ? UCC_INPROGRESS : UCC_OK;
-}
-
-ucc_status_t hd_device_ready(hd_op_t *op) {
-    hd_gpu_event_t *ready = hd_device_part_of(op)->order.ready;
-    return op->team->devices->driver->event_query(ready, HD_GPU_SITE_HELD);
-}
-
 void hd_device_undo(hd_op_t *op) {
     hd_device_put_stand_ins(op);
-    hd_device_leave_order(op);
-}
-
-void hd_device_drop(hd_op_t *op) {
-    hd_device_order_t *order = &hd_device_part_of(op)->order;
-    if (order->armed) {
-        order->armed = false;
-        hd_device_end_order(op);
-    }
+    hd_device_drop(op);
 }
 
 /* --- until it is complete -------------------------------------------------------------------- */
@@ -84,7 +31,7 @@ static ucc_status_t complete(hd_op_t *op) {
         hd_device_copy_out(op);
     }
     hd_device_put_stand_ins(op);
-    hd_device_leave_order(op);
+    hd_device_drop(op);
     hd_gpu_handed_over(op); /* to whichever thread sees that the request has ended */
     return part->outcome;
 }
@@ -104,7 +51,7 @@ static ucc_status_t abandon(hd_op_t *op) {
     /* relaxed: read when all users are gone */
     atomic_store_explicit(&op->team->devices->abandoned, true, memory_order_relaxed);
     part->waits = 0;
-    hd_device_leave_order(op);
+    hd_device_drop(op);
     return part->outcome;
 }
 

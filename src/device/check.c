@@ -14,14 +14,6 @@ static void check_table(const hd_line_t *line, const hd_device_table_t *table) {
     hd_always(!table->host || table->host->bytes >= table->capacity * sizeof(uint64_t));
 }
 
-static void check_late(const hd_line_t *line) {
-    for (const hd_device_late_t *late = line->late; late; late = late->next) {
-        hd_always(late->block);
-        hd_always_le(late->ticket, line->ticket);
-        hd_always(late->next || late == line->late_last);
-    }
-}
-
 void hd_line_check(const hd_line_t *line) {
     /* relaxed: whoever holds the lock has seen it made ready */
     hd_always(atomic_load_explicit(&line->ready, memory_order_relaxed));
@@ -31,7 +23,11 @@ void hd_line_check(const hd_line_t *line) {
     for (const hd_device_table_t *table = line->table; table; table = table->next) {
         check_table(line, table);
     }
-    check_late(line);
+    for (const hd_device_late_t *late = line->late; late; late = late->next) {
+        hd_always(late->block);
+        hd_always_le(late->ticket, line->ticket);
+        hd_always(late->next || late == line->late_last);
+    }
     for (int i = 0; i < HD_LINE_MEMORIES; i++) {
         hd_always(!line->memory[i] || line->memory[i]->put);
     }
@@ -51,7 +47,6 @@ static void check_side(const hd_op_t *op, const hd_device_side_t *side) {
 }
 
 static void check_order(const hd_device_order_t *order) {
-    hd_always(!order->is || !order->armed);
     if (order->is) {
         hd_always(order->ready && order->joined);
         hd_always_eq(order->events_of, order->stream.device);

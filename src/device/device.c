@@ -8,6 +8,14 @@
 
 #include <stdlib.h>
 
+/* An event on a stream of the user's, behind work that nobody had waited for when its team
+ * ended. */
+typedef struct hd_device_left {
+    hd_gpu_event_t *event;
+    int device;
+    struct hd_device_left *next;
+} hd_device_left_t;
+
 /* --- one for all handles --------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -60,8 +68,12 @@ static bool is_abandoned(const hd_devices_t *devices) {
     return atomic_load_explicit(&devices->abandoned, memory_order_relaxed);
 }
 
-/* Notes what came of waiting for the end of a device's work. */
-static void judge(hd_devices_t *devices, int device, ucc_status_t status) {
+/* Waits for the end of work that the event was recorded behind with this status. */
+static void await(hd_devices_t *devices, int device, ucc_status_t status, hd_gpu_event_t *event,
+                  hd_gpu_site_t site) {
+    if (status == UCC_OK) {
+        status = hd_device_await_event(devices->driver, event, site);
+    }
     if (status == UCC_ERR_TIMED_OUT) {
         /* relaxed: read by this thread */
         atomic_store_explicit(&devices->abandoned, true, memory_order_relaxed);
@@ -97,45 +109,33 @@ static void await_left(hd_devices_t *devices) {
         hd_device_left_t *left = devices->left;
         devices->left = left->next;
         if (!is_abandoned(devices)) { /* else the kernels stay in any case */
-            ucc_status_t status =
-                hd_device_await_event(devices->driver, left->event, HD_GPU_SITE_NONE);
-            judge(devices, left->device, status);
+            await(devices, left->device, UCC_OK, left->event, HD_GPU_SITE_NONE);
         }
         devices->driver->event_put(left->event);
         hd_free(left);
     }
 }
 
-/* Waits for what was posted on streams: it may not be done yet, and uses what the line has. */
-static void await_line(hd_devices_t *devices, hd_line_t *line) {
-    const hd_gpu_driver_t *driver = devices->driver;
-    ucc_status_t status = driver->record(line->stream, line->ask);
-    if (status == UCC_OK) {
-        status = hd_device_await_event(driver, line->ask, HD_GPU_SITE_LEFT);
-    }
-    judge(devices, line->stream.device, status);
-}
-
-/* Waits for all lines, but for those of captures, which nothing hangs on. */
+/* Waits for what was posted on streams, which uses what the lines have: not on lines of captures,
+ * which nothing hangs on. */
 static void await_lines(hd_devices_t *devices) {
-    for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
+    const hd_gpu_driver_t *driver = devices->driver;
+    for (uint32_t i = 0; i < driver->devices * HD_GPU_STREAMS; i++) {
         hd_line_t *line = &devices->line[i];
         /* relaxed: every user is gone */
         if (i % HD_GPU_STREAMS < HD_DEVICE_LINES && !hd_line_is_broken(line) &&
             atomic_load_explicit(&line->ready, memory_order_relaxed)) {
-            await_line(devices, line);
+            await(devices, line->stream.device, driver->record(line->stream, line->ask), line->ask,
+                  HD_GPU_SITE_LEFT);
         }
     }
 }
 
-static void each_line(hd_devices_t *devices, void (*does)(hd_devices_t *devices, hd_line_t *line)) {
+void hd_devices_unmake(hd_devices_t *devices, bool forget) {
     for (uint32_t i = 0; i < devices->driver->devices * HD_GPU_STREAMS; i++) {
-        does(devices, &devices->line[i]);
+        hd_line_put(devices, &devices->line[i], forget);
     }
-}
-
-void hd_devices_unmake(hd_devices_t *devices) {
-    each_line(devices, hd_line_put);
+    hd_devices_collect(devices); /* graphs that are gone use nothing */
     hd_free(devices);
 }
 
@@ -146,18 +146,12 @@ static void destroy(hd_devices_t *devices) {
         await_left(devices);
         hd_device_gates_await(devices);
     }
-    bool kept = !ours || is_abandoned(devices);
-    hd_device_gates_put(devices, kept);
-    if (kept) {
-        each_line(devices, hd_line_forget);
-    } else {
-        each_line(devices, hd_line_put);
-    }
-    hd_devices_collect(devices); /* graphs that are gone use nothing */
-    if (!kept) { /* else devices may still write to what the driver would give back */
+    bool forget = !ours || is_abandoned(devices);
+    hd_device_gates_put(devices, forget);
+    hd_devices_unmake(devices, forget);
+    if (!forget) { /* else devices may still write to what the driver would give back */
         hd_gpu_close();
     }
-    hd_free(devices);
 }
 
 hd_devices_t *hd_devices_open(void) {
@@ -180,18 +174,13 @@ hd_devices_t *hd_team_devices(ucc_team_h team) {
     }
     hd_lock(&team->lock);
     bool late = team->devices != NULL; /* another thread was faster, and has got the same */
-    team->devices = devices;
+    if (!late) {
+        team->devices = devices;
+    }
     hd_unlock(&team->lock);
     if (late) {
         hd_devices_close(devices);
     }
-    return devices;
-}
-
-hd_devices_t *hd_devices_share(hd_devices_t *devices) {
-    pthread_mutex_lock(&lock);
-    references++;
-    pthread_mutex_unlock(&lock);
     return devices;
 }
 
@@ -214,10 +203,6 @@ static void drop(uint32_t n) {
     }
 }
 
-ucc_status_t hd_device_stream_of(hd_devices_t *devices, void *handle, hd_gpu_stream_t *stream) {
-    return devices->driver->stream_of(handle, stream);
-}
-
 void hd_devices_close(hd_devices_t *devices) {
     if (devices) {
         drop(1);
@@ -226,6 +211,10 @@ void hd_devices_close(hd_devices_t *devices) {
 
 void hd_devices_sweep(void) {
     drop(0);
+}
+
+ucc_status_t hd_device_stream_of(hd_devices_t *devices, void *handle, hd_gpu_stream_t *stream) {
+    return devices->driver->stream_of(handle, stream);
 }
 
 /* --- who reaches what ------------------------------------------------------------------------ */
@@ -241,24 +230,22 @@ ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_me
         return UCC_OK;
     }
     hd_lock(&devices->reach_lock);
-    bool same = memory->id && devices->reach[i].id == memory->id;
-    bool known = same && (devices->reach[i].asked & bit);
-    *yes = known && (devices->reach[i].yes & bit);
-    hd_unlock(&devices->reach_lock);
-    if (known) {
-        return UCC_OK;
-    }
-    ucc_status_t status = devices->driver->reachable(device, pointer, yes);
-    if (status != UCC_OK) {
-        return status;
-    }
-    hd_lock(&devices->reach_lock);
     if (devices->reach[i].id != memory->id) {
         devices->reach[i].id = memory->id;
         devices->reach[i].asked = devices->reach[i].yes = 0;
     }
-    devices->reach[i].asked |= bit;
-    devices->reach[i].yes |= *yes ? bit : 0;
+    bool known = memory->id && (devices->reach[i].asked & bit);
+    *yes = known && (devices->reach[i].yes & bit);
+    hd_unlock(&devices->reach_lock);
+    ucc_status_t status = known ? UCC_OK : devices->driver->reachable(device, pointer, yes);
+    if (known || status != UCC_OK) {
+        return status;
+    }
+    hd_lock(&devices->reach_lock);
+    if (devices->reach[i].id == memory->id) { /* else the place is another allocation's by now */
+        devices->reach[i].asked |= bit;
+        devices->reach[i].yes |= *yes ? bit : 0;
+    }
     hd_unlock(&devices->reach_lock);
     return UCC_OK;
 }

@@ -10,11 +10,9 @@
 
 typedef struct hd_devices hd_devices_t;
 
-/* When a library handle ends: gives back what graphs have let go of since the last team. */
-void hd_devices_sweep(void);
-/* Says for each member of the group whose GPU it should use (near.c). UCC_INPROGRESS: not all
- * members have joined. UCC_ERR_NOT_FOUND: there is no GPU (logged). */
 struct hd_gpu_places;
+/* Says for each member of the group which GPU it should use (near.c). UCC_INPROGRESS: not all
+ * members have joined. UCC_ERR_NOT_FOUND: there is no GPU (logged). */
 ucc_status_t hd_device_share_out(ucc_team_h team, struct hd_gpu_places *gpus, uint8_t *device);
 /* Returns whether memory of which nothing is said is the host's. */
 bool hd_device_finds_host(const void *buffer);
@@ -26,15 +24,16 @@ static inline bool hd_is_host(ucc_memory_type_t type, const void *buffer) {
 
 /* --- handles --------------------------------------------------------------------------------- */
 
-/* Returns the devices of the handle, which it has from its first call on devices on. NULL: there
- * are none (logged). */
+/* Returns the devices of the handle, which it has from now on. NULL: there are none (logged). */
 hd_devices_t *hd_team_devices(ucc_team_h team);
-/* Takes one more reference; the caller has one already. */
-hd_devices_t *hd_devices_share(hd_devices_t *devices);
+/* Returns a reference to the process's devices. NULL: there are none (logged). */
+hd_devices_t *hd_devices_open(void);
 /* Gives a reference back, if there is one: devices may be NULL. */
 void hd_devices_close(hd_devices_t *devices);
+/* When a library handle ends: gives back what graphs have let go of since the last team. */
+void hd_devices_sweep(void);
 ucc_status_t hd_device_stream_of(hd_devices_t *devices, void *handle, hd_gpu_stream_t *stream);
-/* At the end of the operation's handle: frees what devices have to know of the operation. */
+/* When the operation's handle ends: frees what devices have to know of it. */
 void hd_device_forget(hd_op_t *op);
 
 /* --- a call is prepared ---------------------------------------------------------------------- */
@@ -58,7 +57,8 @@ ucc_status_t hd_device_settle(hd_op_t *op);
 void hd_device_plan(const hd_op_t *op, hd_plan_t *plan);
 /* Sets the frame of an operation, and op->start if the host's is not the one, as op->plan says. */
 void hd_device_follow(hd_op_t *op);
-/* The `drop` of a frame of devices, also of one that is not decided yet. */
+/* The operation leaves the order of its stream, if it is in one: it is over, or its launch has
+ * failed. The `drop` of a frame of devices, also of one that is not decided yet. */
 void hd_device_drop(hd_op_t *op);
 
 /* For people: adds what devices do by this plan, besides or instead of what the host does. */
@@ -74,28 +74,24 @@ typedef enum hd_on {
     HD_ON_TRIGGERED /* when the call is complete; the stream is in order when the post returns */
 } hd_on_t;
 
-/* How a post is in the order of a stream. */
-typedef struct hd_device_posting {
+/* A post in the order of a stream, as its poster knows it: the request may be over by now, and
+ * another post's. */
+typedef struct hd_device_post {
+    /* the poster says */
     const hd_gpu_stream_t *known; /* the stream; NULL: it is that of `handle` */
     void *handle;
     hd_on_t on;
     /* in whose progress a triggered post is until engine_ends is called; NULL: another post */
     ucc_ee_h engine;
     void (*engine_ends)(ucc_ee_h engine);
-} hd_device_posting_t;
-
-/* Such a post, as its poster remembers it: the request may be over by now, and another post's. */
-typedef struct hd_device_post {
+    /* hd_device_arm says */
     hd_devices_t *devices;
     struct hd_device_order *order;
     hd_gpu_stream_t stream;
     hd_gpu_event_t *joined;
-    ucc_ee_h engine;
-    void (*engine_ends)(ucc_ee_h engine);
-    uint64_t capture;
-    uint64_t number;
+    uint64_t capture, number;
     hd_group_t *group;
-    struct hd_device_gate *gate; /* the poster's; NULL: there may be none */
+    struct hd_device_gate *gate; /* the poster's; NULL: there is none, or it has been used */
 } hd_device_post_t;
 
 /* Logs why the call can't be in the order of a stream, and returns UCC_ERR_NOT_SUPPORTED. */
@@ -104,18 +100,16 @@ ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why);
 bool hd_device_stages(const hd_op_t *op);
 /* Returns whether there is not a byte to be moved at this endpoint. */
 bool hd_device_moves_nothing(const hd_op_t *op);
-/* Prepares the post of a call of devices, which nobody else knows yet: takes down what its start
- * has to know, and records the stream's event. */
-ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_device_post_t *post);
+/* Prepares the post of a call of devices: takes down what its start has to know, and records the
+ * stream's event. */
+ucc_status_t hd_device_arm(hd_op_t *op, hd_device_post_t *post);
 /* After a triggered post: returns whether its stream has still to be brought in order. */
 bool hd_device_post_is_open(const hd_device_post_t *post);
-/* Lets the stream wait at a gate, unless the operation has brought it in order by now. False: there
- * is no gate, or the stream can't be told to wait. */
+/* Lets the stream wait at post->gate, unless it is in order by now. False: it can't be told to. */
 bool hd_device_post_gate(hd_device_post_t *post);
-/* The post is in order, unless its stream is one by thread: that comes after the lines from now
- * on. */
+/* The post is in order, but for a stream by thread: that comes after the lines from now on. */
 ucc_status_t hd_device_post_join(const hd_device_post_t *post);
-/* Ends each post that was armed. posted: it was not refused, and has not failed. */
+/* Ends each post that was armed. posted: it has not failed. */
 void hd_device_post_end(hd_device_post_t *post, bool posted);
 /* Lets the stream of the calling thread come after a request in its order. The caller has waited
  * for that request. */

@@ -1,33 +1,19 @@
 /* enqueue.c: what a claimer does of an exchange among the endpoints of one process: finds out which
- * devices work and which way they go about it, and enqueues one slice of that (internal.h).
- * Everything here is decided from the members' parts, the group and the devices, so all claimers of
- * an exchange decide the same; the one who claims slice s then writes done[s].
+ * devices work and which way they go about it, and enqueues one slice of that (internal.h). It
+ * decides by the members' parts, the group and the devices, so all claimers decide the same.
  */
 #include "device/internal.h"
 
 /* --- who works ------------------------------------------------------------------------------- */
 
-typedef struct workers {
-    uint32_t n;
-    uint8_t device[HD_GPU_DEVICES];
-} workers_t;
-
-_Static_assert(HD_GPU_DEVICES <= UINT8_MAX + 1, "a device's number fits");
-
-static void add_worker(workers_t *workers, uint64_t *seen, int device) {
-    if (device >= 0 && !(*seen >> device & 1)) {
+/* Adds a device to those that work: the share-th of them is the claimer's. */
+static void add_worker(hd_device_view_t *v, int device) {
+    if (device >= 0 && !(v->workers >> device & 1)) {
         hd_assert_lt(device, HD_GPU_DEVICES);
-        *seen |= UINT64_C(1) << device;
-        workers->device[workers->n++] = (uint8_t)device;
+        v->workers |= UINT64_C(1) << device;
+        v->device = v->shares == v->share ? device : v->device;
+        v->shares++;
     }
-}
-
-static uint64_t bits_of(const workers_t *workers) {
-    uint64_t bits = 0;
-    for (uint32_t w = 0; w < workers->n; w++) {
-        bits |= UINT64_C(1) << workers->device[w];
-    }
-    return bits;
 }
 
 /* Returns the bytes of an endpoint's larger buffer. SIZE_MAX: they are not known to all. */
@@ -37,20 +23,22 @@ static size_t endpoint_bytes(const hd_op_t *op) {
     return coll->vector ? SIZE_MAX : op->call.bytes * (blocks ? op->place.n : 1);
 }
 
-static workers_t find_workers(const hd_device_view_t *v) {
+static void find_workers(hd_device_view_t *v) {
     const hd_op_t *op = v->op;
-    workers_t workers = {.n = 0};
-    uint64_t seen = 0;
     if (hd_coll[op->call.type].rooted) {
-        add_worker(&workers, &seen, hd_device_part(v, op->call.root)->device);
+        add_worker(v, hd_device_part(v, op->call.root)->device);
     }
     for (uint32_t i = 0; i < op->place.n; i++) {
-        add_worker(&workers, &seen, hd_device_part(v, i)->device);
+        add_worker(v, hd_device_part(v, i)->device);
     }
-    if (workers.n > 1 && endpoint_bytes(op) <= HD_DEVICE_SHARED_ABOVE) {
-        workers.n = 1;
+    if (v->shares > 1 && endpoint_bytes(op) <= HD_DEVICE_SHARED_ABOVE) {
+        v->shares = 1;
     }
-    return workers;
+    if (v->share >= v->shares) {
+        v->shares = 0; /* nothing is left for the claimer */
+    } else if (v->shares == 1) {
+        v->workers = UINT64_C(1) << v->device;
+    }
 }
 
 static bool has_data(const hd_op_t *op) {
@@ -58,34 +46,27 @@ static bool has_data(const hd_op_t *op) {
 }
 
 /* Finds out whether all workers reach all buffers. */
-static ucc_status_t all_reach(const hd_device_view_t *v, const workers_t *workers, bool *yes) {
+static ucc_status_t all_reach(const hd_device_view_t *v, bool *yes) {
+    ucc_status_t status = UCC_OK;
     *yes = true;
-    for (uint32_t w = 0; w < workers->n; w++) {
-        for (uint32_t i = 0; i < v->op->place.n; i++) {
-            for (int side = 0; side < HD_SIDES; side++) {
-                const hd_device_side_t *of = &hd_device_part(v, i)->side[side];
-                ucc_status_t status =
-                    hd_devices_reach(v->devices, workers->device[w], &of->memory, of->at, yes);
-                if (status != UCC_OK || !*yes) {
-                    return status;
-                }
+    for (int d = 0; d < HD_GPU_DEVICES; d++) {
+        for (uint32_t i = 0; v->workers >> d & 1 && i < v->op->place.n; i++) {
+            const hd_device_side_t *side = hd_device_part(v, i)->side;
+            for (int s = 0; s < HD_SIDES && status == UCC_OK && *yes; s++) {
+                status = hd_devices_reach(v->devices, d, &side[s].memory, side[s].at, yes);
             }
         }
     }
-    return UCC_OK;
+    return status;
 }
 
 ucc_status_t hd_device_decide(hd_device_view_t *v, const bool *known) {
-    workers_t workers = find_workers(v);
     bool reached = known && *known, copies = false;
-    if (v->share >= workers.n) { /* nothing to do */
-        v->shares = 0;
+    find_workers(v);
+    if (v->shares == 0) {
         return UCC_OK;
     }
-    v->shares = workers.n;
-    v->workers = bits_of(&workers);
-    v->device = workers.device[v->share];
-    ucc_status_t status = known ? UCC_OK : all_reach(v, &workers, &reached);
+    ucc_status_t status = known ? UCC_OK : all_reach(v, &reached);
     if (status == UCC_OK && reached && has_data(v->op)) {
         status = hd_device_find_copies(v, &copies, &v->rows);
     }
@@ -113,6 +94,17 @@ static ucc_status_t describe_job(const hd_device_view_t *v, hd_device_job_t *job
     return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
+/* Waits until all is done that the claimer has enqueued on its own stream: no event could be
+ * recorded behind that. */
+static void drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
+    const hd_gpu_driver_t *driver = v->devices->driver;
+    hd_gpu_event_t *event = hd_device_part_of(v->op)->order.ready;
+    if (driver->record(stream, event) != UCC_OK ||
+        hd_device_await_event(driver, event, HD_GPU_SITE_FAILED) != UCC_OK) {
+        hd_devices_abandon(v->devices, stream.device);
+    }
+}
+
 /* Writes what those wait for who are to know of the end of what has been enqueued, which may be
  * nothing or part of it if status is an error. If there is a line, the caller holds its lock. */
 static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stream_t stream,
@@ -125,7 +117,7 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
     done->own = !line && !v->capture;
     done->key = hd_outer_key(v->op);
     if (v->ordered) {
-        told = hd_device_record_done(v, stream);
+        told = hd_device_record(v->op, done, stream);
     }
     bool runs = !v->capture; /* else the host has nothing to wait for */
     if (runs && line && (ticket || told != UCC_OK)) {
@@ -137,48 +129,29 @@ static ucc_status_t tell(const hd_device_view_t *v, hd_line_t *line, hd_gpu_stre
         told = told == UCC_OK ? signalled : told;
     } else if (runs && told != UCC_OK) {
         /* nobody else would learn of the end of what is on a member's stream */
-        hd_device_drain(v, stream);
+        drain(v, stream);
     }
     hd_gpu_handed_over(done);
     return status == UCC_OK ? told : status;
 }
 
-/* Where a share is enqueued, and whose table it may use. */
-typedef struct spot {
-    hd_gpu_stream_t stream;
-    hd_line_t *line; /* locked, if its stream is the one */
-    const hd_gpu_info_t *info;
-} spot_t;
-
-/* Describes the share. *table is to be filled in before the launch; NULL: there is none, or it is a
- * graph's. */
-static ucc_status_t describe(const hd_device_view_t *v, const spot_t *spot, hd_device_job_t *job,
-                             hd_device_table_t **table) {
+/* Describes the share, for a launch on the stream, and finds a table for that. */
+static ucc_status_t describe(const hd_device_view_t *v, hd_gpu_stream_t stream, hd_line_t *line,
+                             hd_device_job_t *job) {
+    hd_gpu_info_t info;
     uint32_t words = count_words(v);
-    ucc_status_t status = UCC_OK;
-    *table = NULL;
-    job->table = (hd_gpu_table_t){0};
-    job->width.blocks = spot->info->width;
-    job->width.streaming = v->op->call.bytes * v->op->place.n > spot->info->l2_bytes / 2;
-    if (v->capture) {
-        status = hd_devices_keep(v->devices, spot->stream, words, &job->table);
-    } else if (spot->line) {
-        status = hd_line_table(v->devices, spot->line, words, &job->table, table);
+    ucc_status_t status = v->devices->driver->info(v->device, &info);
+    if (status == UCC_OK && v->capture) {
+        status = hd_devices_keep(v->devices, stream, words, &job->table);
+    } else if (status == UCC_OK && line) {
+        status = hd_line_table(v->devices, line, words, job);
     }
-    return status == UCC_OK ? describe_job(v, job) : status;
-}
-
-static ucc_status_t fill_table(const hd_device_view_t *v, const spot_t *spot,
-                               const hd_device_job_t *job, hd_device_table_t *table) {
-    if (!job->table.used) {
-        return UCC_OK;
+    if (status != UCC_OK) {
+        return status;
     }
-    if (table) {
-        return hd_line_fill(v->devices, spot->line, table, job->table.used);
-    }
-    return v->devices->driver->copy(spot->stream, (void *)(uintptr_t)job->table.device,
-                                    spot->stream.device, job->table.host, -1,
-                                    job->table.used * sizeof(uint64_t));
+    job->width.blocks = info.width;
+    job->width.streaming = v->op->call.bytes * v->op->place.n > info.l2_bytes / 2;
+    return describe_job(v, job);
 }
 
 static ucc_status_t enqueue_copies(const hd_device_view_t *v, hd_gpu_stream_t stream,
@@ -192,14 +165,16 @@ static ucc_status_t enqueue_copies(const hd_device_view_t *v, hd_gpu_stream_t st
     return status;
 }
 
-static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot) {
+/* Enqueues the share on the stream: that of the line, whose lock the caller holds, or, if that is
+ * NULL, the claimer's own. */
+static ucc_status_t enqueue_share(const hd_device_view_t *v, hd_gpu_stream_t stream,
+                                  hd_line_t *line) {
     hd_device_job_t job = {.launch.blocks = 0};
-    hd_device_table_t *table = NULL;
-    hd_assert_eq(spot->stream.device, v->device);
+    hd_assert_eq(stream.device, v->device);
     /* This comes first of all: in a capture, it makes the stream part of it. */
-    ucc_status_t status = hd_device_await_ready(v, spot->stream);
+    ucc_status_t status = hd_device_await_ready(v, stream);
     if (status == UCC_OK && has_data(v->op)) {
-        status = describe(v, spot, &job, &table);
+        status = describe(v, stream, line, &job);
     }
     bool nothing =
         status != UCC_OK || (has_data(v->op) && job.launch.blocks == 0 && job.copies == 0);
@@ -207,22 +182,15 @@ static ucc_status_t enqueue_share(const hd_device_view_t *v, const spot_t *spot)
         return status;
     }
     if (status == UCC_OK) {
-        status = enqueue_copies(v, spot->stream, &job);
+        status = enqueue_copies(v, stream, &job);
     }
-    if (status == UCC_OK && job.launch.blocks) {
-        status = fill_table(v, spot, &job, table);
+    if (status == UCC_OK) {
+        status = hd_device_launch(v->devices, stream, line, &job);
     }
-    if (status == UCC_OK && job.launch.blocks) {
-        status = v->devices->driver->launch(spot->stream, &job.launch);
-    }
-    return tell(v, spot->line, spot->stream, v->told || table, status);
+    return tell(v, line, stream, v->told || job.kept, status);
 }
 
-static ucc_status_t enqueue_on(const hd_device_view_t *v, hd_line_t *line) {
-    spot_t spot = {line->stream, line, &line->info};
-    return enqueue_share(v, &spot);
-}
-
+/* Enqueues the whole collective, beginning on the line, whose lock the caller holds. */
 static ucc_status_t enqueue_trip(const hd_device_view_t *v, hd_line_t *line) {
     ucc_status_t status = v->way == HD_DEVICE_WINDOWS ? hd_device_enqueue_windows(v, line)
                                                       : hd_device_enqueue_partials(v, line);
@@ -234,6 +202,11 @@ static ucc_status_t enqueue_trip(const hd_device_view_t *v, hd_line_t *line) {
     return status;
 }
 
+/* Returns whether one claimer does the whole collective. */
+static bool is_trip(const hd_device_view_t *v) {
+    return v->way == HD_DEVICE_WINDOWS || v->way == HD_DEVICE_PARTIALS;
+}
+
 bool hd_device_suits_own(const hd_device_view_t *v) {
     const hd_device_order_t *own = &hd_device_part_of(v->op)->order;
     /* relaxed: a stream of the user's may be ordered with others' by itself (NULL streams), and so
@@ -241,38 +214,25 @@ bool hd_device_suits_own(const hd_device_view_t *v) {
     if (!v->capture && atomic_load_explicit(&v->devices->gates, memory_order_relaxed) != 0) {
         return false;
     }
-    return own->is && !own->stream.by_thread && own->stream.device == v->device && !v->told &&
-           (v->capture || !has_data(v->op) || count_words(v) <= HD_GPU_WORDS) &&
+    return !is_trip(v) && own->is && !own->stream.by_thread && own->stream.device == v->device &&
+           !v->told && (v->capture || !has_data(v->op) || count_words(v) <= HD_GPU_WORDS) &&
            !hd_device_captured_since(v->op);
 }
 
-static ucc_status_t enqueue(const hd_device_view_t *v,
-                            ucc_status_t (*on)(const hd_device_view_t *v, hd_line_t *line)) {
+static ucc_status_t enqueue_on_line(const hd_device_view_t *v) {
     hd_line_t *line;
     ucc_status_t status =
         hd_devices_lock_line(v->devices, v->device, v->op->group, v->capture, &line);
     if (status != UCC_OK) {
         return status;
     }
-    status = hd_line_is_broken(line) ? UCC_ERR_IO_ERROR : on(v, line);
+    if (hd_line_is_broken(line)) {
+        status = UCC_ERR_IO_ERROR;
+    } else {
+        status = is_trip(v) ? enqueue_trip(v, line) : enqueue_share(v, line->stream, line);
+    }
     hd_line_unlock(line);
     return status;
-}
-
-static ucc_status_t enqueue_in_windows(const hd_device_view_t *v) {
-    if (v->capture) {
-        hd_error("%s: devices that don't reach each other's memory can't have it captured",
-                 hd_op_type_name(v->op));
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    return enqueue(v, enqueue_trip);
-}
-
-static ucc_status_t enqueue_own(const hd_device_view_t *v) {
-    hd_gpu_info_t info;
-    ucc_status_t status = v->devices->driver->info(v->device, &info);
-    spot_t spot = {hd_device_part_of(v->op)->order.stream, NULL, &info};
-    return status == UCC_OK ? enqueue_share(v, &spot) : status;
 }
 
 ucc_status_t hd_device_run(hd_device_view_t *v) {
@@ -289,14 +249,19 @@ ucc_status_t hd_device_run(hd_device_view_t *v) {
         return status;
     }
     hd_assert_lt(v->device, v->devices->driver->devices);
-    if (v->way == HD_DEVICE_WINDOWS) {
-        v->shares = 1;
-        return v->share == 0 ? enqueue_in_windows(v) : UCC_OK; /* the first claimer does it all */
+    if (is_trip(v) && v->share > 0) {
+        return UCC_OK; /* the first claimer does it all */
     }
     if (v->way == HD_DEVICE_PARTIALS) {
-        /* The first claimer does it all, from the lowest device's line. */
-        v->device = __builtin_ctzll(v->workers);
-        return v->share == 0 ? enqueue(v, enqueue_trip) : UCC_OK;
+        v->device = __builtin_ctzll(v->workers); /* whose line is locked first */
+    } else if (v->way == HD_DEVICE_WINDOWS) {
+        v->shares = 1;
     }
-    return hd_device_suits_own(v) ? enqueue_own(v) : enqueue(v, enqueue_on);
+    if (v->way == HD_DEVICE_WINDOWS && v->capture) {
+        hd_error("%s: devices that don't reach each other's memory can't have it captured",
+                 hd_op_type_name(v->op));
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    return hd_device_suits_own(v) ? enqueue_share(v, hd_device_part_of(v->op)->order.stream, NULL)
+                                  : enqueue_on_line(v);
 }

@@ -20,24 +20,25 @@ void hd_device_gates_inherit(void) {
     hd_lock_forget(&lock);
 }
 
-static void set(const hd_device_gate_t *gate) {
-    hd_gpu_word_open(gate->word, gate->value);
-}
-
 /* Keeps the gate, which may be closed again. The caller holds the lock. */
 static void keep(hd_device_gate_t *gate) {
     gate->next = gate->devices->gate;
     gate->devices->gate = gate;
 }
 
-/* Takes the gate out of the list. The caller holds the lock. */
-static void unlist(const hd_device_gate_t *gate) {
+/* Takes the gate out of the list: nothing waits for it any more. The caller holds the lock. */
+static void unlist(hd_device_gate_t *gate) {
     hd_device_gate_t **at = &closed;
     while (*at != gate) {
         hd_assert(*at);
         at = &(*at)->next;
     }
     *at = gate->next;
+    gate->closed = false;
+    /* release: whoever finds no gate comes after the opening; pairs with hd_device_arm */
+    uint32_t before = atomic_fetch_sub_explicit(&gate->devices->gates, 1, memory_order_release);
+    hd_assert_lt(0, before);
+    (void)before;
 }
 
 /* Opens the gates of a group that has failed, so that no stream waits for requests that may never
@@ -46,27 +47,13 @@ static void open_all(const hd_group_t *group) {
     hd_lock(&lock);
     for (const hd_device_gate_t *gate = closed; gate; gate = gate->next) {
         if (gate->group == group) {
-            set(gate);
+            hd_gpu_word_open(gate->word, gate->value);
         }
     }
     hd_unlock(&lock);
 }
 
 /* --- one ------------------------------------------------------------------------------------- */
-
-static hd_device_gate_t *find_kept(hd_devices_t *devices, int device) {
-    hd_lock(&lock);
-    hd_device_gate_t **at = &devices->gate;
-    while (*at && (*at)->device != device) {
-        at = &(*at)->next;
-    }
-    hd_device_gate_t *gate = *at;
-    if (gate) {
-        *at = gate->next;
-    }
-    hd_unlock(&lock);
-    return gate;
-}
 
 static void put(hd_device_gate_t *gate) {
     const hd_gpu_driver_t *driver = gate->devices->driver;
@@ -81,7 +68,14 @@ static void put(hd_device_gate_t *gate) {
 
 hd_device_gate_t *hd_device_gate_take(hd_devices_t *devices, int device) {
     const hd_gpu_driver_t *driver = devices->driver;
-    hd_device_gate_t *gate = find_kept(devices, device);
+    hd_lock(&lock);
+    hd_device_gate_t **at = &devices->gate;
+    while (*at && (*at)->device != device) {
+        at = &(*at)->next;
+    }
+    hd_device_gate_t *gate = *at;
+    *at = gate ? gate->next : NULL;
+    hd_unlock(&lock);
     if (gate || !(gate = hd_alloc(HD_LINE, sizeof(*gate)))) {
         return gate;
     }
@@ -95,14 +89,7 @@ hd_device_gate_t *hd_device_gate_take(hd_devices_t *devices, int device) {
     return gate;
 }
 
-void hd_device_gate_drop(hd_device_gate_t *gate) {
-    hd_lock(&lock);
-    keep(gate);
-    hd_unlock(&lock);
-}
-
-void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_device_order_t *order,
-                          uint64_t number) {
+void hd_device_gate_close(hd_device_gate_t *gate, const hd_device_post_t *post) {
     /* relaxed: what this thread enqueues behind the gate, or hands to another thread, comes after
      * it */
     atomic_fetch_add_explicit(&gate->devices->gates, 1, memory_order_relaxed);
@@ -110,41 +97,25 @@ void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_de
     gate->value++;
     /* Nobody has opened it for this post. */
     hd_assert(!hd_gpu_word_reached(gate->word, gate->value));
-    gate->group = group;
-    gate->order = order;
-    gate->number = number;
-    gate->put = gate->open = false;
+    gate->group = post->group;
+    gate->order = post->order;
+    gate->number = post->number;
+    gate->put = false;
+    gate->closed = true;
     gate->next = closed;
     closed = gate;
     hd_unlock(&lock);
-    hd_group_on_poison(group, open_all);
+    hd_group_on_poison(post->group, open_all);
 }
 
-/* Counts a gate out that is in the list no longer. The caller holds the lock. */
-static void count_open(const hd_device_gate_t *gate) {
-    /* release: whoever finds no gate comes after the opening; pairs with hd_device_arm */
-    uint32_t before = atomic_fetch_sub_explicit(&gate->devices->gates, 1, memory_order_release);
-    hd_assert_lt(0, before);
-    (void)before;
-}
-
-void hd_device_gate_withdraw(hd_device_gate_t *gate) {
+void hd_device_gate_leave(hd_device_gate_t *gate, bool waits) {
     hd_lock(&lock);
-    hd_assert(!gate->put);
-    if (!gate->open) {
+    hd_assert(!waits || !gate->put);
+    if (gate->closed && !waits) {
         unlist(gate);
-        count_open(gate);
     }
-    keep(gate);
-    hd_unlock(&lock);
-}
-
-void hd_device_gate_leave(hd_device_gate_t *gate, bool passes) {
-    hd_lock(&lock);
-    hd_assert(!gate->put);
-    gate->passes = gate->passes || passes;
     gate->put = true;
-    if (gate->open) {
+    if (!gate->closed) {
         keep(gate);
     }
     hd_unlock(&lock);
@@ -157,11 +128,8 @@ void hd_device_gate_end(const hd_device_order_t *order, uint64_t number) {
         gate = gate->next;
         hd_assert(gate); /* whoever ends a post that is gated finds its gate */
     }
-    hd_assert(!gate->open);
+    hd_gpu_word_open(gate->word, gate->value);
     unlist(gate);
-    set(gate);
-    gate->open = true;
-    count_open(gate);
     if (gate->put) {
         keep(gate);
     }

@@ -4,67 +4,52 @@
  *
  * A call has a device's buffer at every endpoint, or at none: that is part of what must agree. Its
  * operation is one of the engine (shm/engine.c), with a row whose units move no data: they ENQUEUE,
- * on a device each, what devices do. So two ends are told apart here, in code and in words:
+ * on a device each, what devices do. So two ends are told apart: ENQUEUED, when all units are
+ * finished and the board is left; and COMPLETE, when the devices have done it. Until then the
+ * request is in progress, and its context steps it (HD_PHASE_COPY_OUT).
  *
- *     enqueued   All units are finished, and everything is on streams. The board is left, and the
- *                slot of the exchange is the next one's: whoever posts many collectives is not kept
- *                by the device.
- *     complete   The devices have done it. Until then the request is in progress, and its context
- *                steps it (HD_PHASE_COPY_OUT).
- *
- *     member    hd_device_look, hd_device_settle   find out at init whose memory it is, and that
- *                                                  devices can do this
- *               enter, publish   take stand-ins for memory of the host, and publish; any
- *                                claimer may read its part from then on
+ *     member    at init          finds out whose memory it is, and that devices can do this
+ *               enter, publish   takes stand-ins for memory of the host, and publishes; any claimer
+ *                                may read its part from then on
  *     claimer   run (slice s)    takes the s-th working device: describes its share of the work as
- *                                one launch, enqueues it on a line, and notes the ticket in the
- *                                exchange's slot
- *     member    finish           takes the tickets when all slices are finished, and leaves the
- *                                board
+ *                                one launch, enqueues it, and notes the end in the exchange's slot
+ *     member    finish           takes the tickets, and leaves the board
  *               complete         looks whether the lines have reached the tickets
  *
  * WORKING DEVICES are those of the members' buffers: the root's first, then by the lowest member.
  * There are as many slices as the process has devices, or as there are members if these are fewer,
  * so that everybody knows their number without knowing whose buffers are where. Slice s is that of
- * the s-th working device; slices beyond the last working device do nothing.
+ * the s-th working device; slices beyond the last one do nothing.
  *
  * LINES. A line is an internal stream of a device, and a word in pinned memory that the stream sets
- * to the ticket of each piece of work once it has done that work. Whoever enqueues holds the line's
- * lock, so that tickets grow as the stream goes on. A member waits for its tickets by plain loads;
- * of all that wait for a line, one at a time asks the driver now and then whether the device has
- * failed. A team uses one line of each device.
+ * to the ticket of each piece of work once it has done that. Whoever enqueues holds the line's
+ * lock, so that tickets grow as the stream goes on. A member waits for tickets by plain loads. A
+ * team uses one line of each device.
  *
  * ORDER OF STREAMS (order.c). A member's part may be in the order of a stream of the user's:
- * heddle_*_on and triggered posts. Then
  *
  *     ready      is an event that the member records on its stream in the post: what devices do
  *                waits for it
  *     done[s]    is an event behind what the claimer of slice s has enqueued, kept with the
- *                exchange's slot
+ *                exchange's slot; among processes it is part->own, of each member's own work
  *     join       is what each member does in finish: it lets its own stream wait for every done[s]
  *
  * Nobody touches another member's stream. Whoever claims a slice of the device that its own stream
- * is on enqueues there, and needs no line; all others enqueue on the line. Members with and without
- * a stream may meet: the former wait by events, the latter by tickets, and a claimer looks at all
- * parts to see which are wanted. In a capture nobody waits by tickets. Lines of their own
- * (HD_DEVICE_CAPTURES) take the place of the others there, because they belong to the capture until
- * it ends.
- *
- * Among processes there is no done[s]: each member's own work is behind part->own, for which its
- * stream waits.
+ * is on enqueues there; all others enqueue on the line. Members with and without a stream may meet:
+ * the former wait by events, the latter by tickets. In a capture nobody waits by tickets, and lines
+ * of their own (HD_DEVICE_CAPTURES) take the place of the others, because they belong to the
+ * capture until it ends.
  *
  * NO WAIT IS FOR WHAT IS NOT ENQUEUED. A plain post promises that its data is ready, so its work
  * waits for no other stream, and the host waits for tickets whose work has been enqueued before.
  * `ready` is recorded before the member publishes, and done[s] before slice s is finished, which is
- * before anybody joins. Where devices don't reach each other's memory (windows.c), and where
- * devices combine what others have reduced (partials.c), one stream waits for another; all of that
- * is enqueued by one claimer, in the order of the data.
+ * before anybody joins. Where one device's stream waits for another's (windows.c, partials.c), one
+ * claimer enqueues all of that, in the order of the data.
  *
- * CANCELLING ends with closed slices, as always. What has been enqueued by then can't be taken
- * back: a member that fails waits for its tickets as well, so that nobody uses its buffers any more
- * when it is told of the error. It waits for up to HD_DEVICE_DRAIN_SECONDS; after that the log says
- * that devices may still use the buffers, and what belongs to the lines is never used again. A
- * device that is lost uses nothing any more: only the others are waited for.
+ * CANCELLING can't take back what has been enqueued: a member that fails waits for its tickets as
+ * well, so that nobody uses its buffers any more when it is told of the error. After
+ * HD_DEVICE_DRAIN_SECONDS the log says that devices may still use the buffers, and what belongs to
+ * the lines is never used again. A device that is lost uses nothing any more.
  *
  * FILES call downward only. The sections below are in that order, from the bottom up.
  */
@@ -101,56 +86,41 @@ typedef struct hd_device_table {
     struct hd_device_table *next; /* of the same line */
 } hd_device_table_t;
 
-/* A block that is put back when its line has done what uses it: a request that is over when all is
- * enqueued leaves it behind. */
+/* A block that a request has left behind: it is put back when the line has come to the ticket. */
 typedef struct hd_device_late {
     hd_gpu_block_t *block;
-    uint64_t ticket; /* once the line has reached it, nothing uses the block any more */
+    uint64_t ticket;
     struct hd_device_late *next;
 } hd_device_late_t;
 
-/* An event on a stream of the user's, behind work that nobody had waited for when its team
- * ended. */
-typedef struct hd_device_left {
-    hd_gpu_event_t *event;
-    int device;
-    struct hd_device_left *next;
-} hd_device_left_t;
-
-/* Memory that hangs on a line from when it is first needed until the line's end: a structure of the
- * file that needs it, which begins with this. The line knows no more of it than how to end it. */
+/* Memory that hangs on a line from when it is first needed until the line's end: windows.c and
+ * partials.c have a structure each, which begins with this. */
 typedef struct hd_line_memory {
     void (*put)(hd_devices_t *devices, struct hd_line_memory *self); /* gives back all of it */
 } hd_line_memory_t;
 
-enum {
-    HD_LINE_BOUNCE,   /* pinned memory through which devices pass data on (windows.c) */
-    HD_LINE_PARTIALS, /* memory of devices for partial reductions (partials.c) */
-    HD_LINE_MEMORIES
-};
+enum { HD_LINE_BOUNCE, HD_LINE_PARTIALS, HD_LINE_MEMORIES };
 
 typedef struct hd_line {
-    /* Held by whoever enqueues. A claimer of windows holds it, and uses the streams of other lines
-     * besides. */
+    /* Held by whoever enqueues; guards what is not atomic. A claimer of windows holds it, and uses
+     * the streams of other lines besides. */
     pthread_mutex_t lock;
     pthread_mutex_t making; /* held by whoever makes the line ready; taken last */
-    _Atomic bool ready;     /* what is set once is there: stream, info, word, ask */
+    _Atomic bool ready;     /* stream, info, word and ask are there, and stay as they are */
     _Atomic bool broken;    /* it is not known any more what is enqueued */
     hd_gpu_stream_t stream;
     hd_gpu_info_t info;
     hd_gpu_flag_t *word; /* the last ticket that the stream has come to */
-    uint64_t ticket;     /* the last one given; under the lock */
-    /* Recorded and queried now and then: that tells whether the device has failed. */
-    hd_gpu_event_t *ask;
-    /* As many as there ever were launches with tables under way at a time. */
-    hd_device_table_t *table;
-    hd_line_memory_t *memory[HD_LINE_MEMORIES]; /* NULL: not needed so far; under the lock */
-    hd_device_late_t *late, *late_last;         /* the oldest first; NULL: none; under the lock */
-    _Atomic uint64_t ask_due;                   /* ticks: nobody asks before */
-    _Atomic bool asked; /* `ask` is recorded, and has not been seen to be reached */
+    uint64_t ticket;     /* the last one given */
+    hd_gpu_event_t *ask; /* recorded and queried now and then: says whether the device has failed */
+    _Atomic bool asked;  /* `ask` is recorded, and has not been seen to be reached */
+    _Atomic uint64_t ask_due; /* ticks: nobody asks before */
+    hd_device_table_t *table; /* as many as launches with tables were ever under way at a time */
+    hd_line_memory_t *memory[HD_LINE_MEMORIES]; /* NULL: not needed so far */
+    hd_device_late_t *late, *late_last;         /* the oldest first; NULL: none */
 } hd_line_t;
 
-/* What this process has on devices: one, shared by the handles that have had a call on devices. */
+/* What this process has on devices, shared by the handles that have had a call on devices. */
 struct hd_devices {
     const hd_gpu_driver_t *driver;
     /* Some work never became complete: what it may use is never given back. */
@@ -162,7 +132,7 @@ struct hd_devices {
     } reach[HD_DEVICE_REACH];
     _Atomic uint32_t gates;      /* closed gates: what is behind them may not go on yet */
     struct hd_device_gate *gate; /* open ones that are kept; under the lock of gates.c */
-    hd_device_left_t *left;      /* under the lock of device.c */
+    struct hd_device_left *left; /* under the lock of device.c */
     _Atomic uint32_t graphs;     /* graphs that keep something of these devices */
     struct hd_device_kept *_Atomic returned; /* what graphs have let go of, and is to be put back */
     hd_line_t line[]; /* HD_GPU_STREAMS of each device: its lines, and then those for captures */
@@ -193,8 +163,7 @@ struct hd_device_wait {
     bool others; /* the ticket comes after work of other devices, too */
 };
 
-/* What the claimer of a slice has enqueued for an exchange, as those see it who wait for its
- * end. */
+/* What the claimer of a slice has enqueued, for those who wait for its end. */
 struct hd_device_done {
     uint64_t key; /* of the exchange in which it was enqueued; for others it says nothing */
     struct hd_device_wait wait; /* line NULL: there is no ticket */
@@ -207,19 +176,19 @@ struct hd_device_done {
     size_t scratch_bytes;
 };
 
-/* Whether a triggered post has brought order to its stream. Each post has a number (above the
- * lowest two bits), so that whoever looks late at a request that is another one's by now sees that.
- * The word is only ever changed by CAS, or by the only one who may:
+/* How far a post in the order of a stream has come. Each has a number (above the lowest two bits),
+ * so that whoever looks late at a request that is another post's by now sees that. The word is only
+ * ever changed by CAS, or by the only one who may:
  *
+ *     OVER --- its poster arms it ---------------------> OPEN
  *     OPEN --- finish: the stream waits for done[] ----> JOINED --- complete ------> OVER
- *       \--- poster: the stream waits for a gate ---> GATED --- its gate opens ---> OVER
+ *       \--- poster: the stream waits for a gate -----> GATED --- its gate opens --> OVER
  *
- * A gate that the driver refuses takes the post back from GATED to OPEN; and a post that ends in an
- * error goes from OPEN to OVER.
- */
+ * A post whose gate the driver refuses goes back from GATED to OPEN; one that fails, from OPEN to
+ * OVER. */
 enum { HD_MEET_OVER, HD_MEET_OPEN, HD_MEET_JOINED, HD_MEET_GATED, HD_MEET_STATES };
 
-/* A word that streams wait for, and that the host opens (gates.c says whose it is when). */
+/* A word that streams wait for, and that the host opens (gates.c). */
 typedef struct hd_device_gate {
     struct hd_devices *devices;
     int device; /* whose streams wait at the gate, and near which its word is */
@@ -231,28 +200,26 @@ typedef struct hd_device_gate {
     hd_group_t *group;
     const struct hd_device_order *order;
     uint64_t number;
-    bool put, open; /* its poster is back from the driver; its request is over */
+    bool closed; /* until its request is over */
+    bool put;    /* its poster is back from the driver */
     struct hd_device_gate *next;
 } hd_device_gate_t;
 
-/* Says in the order of which stream a member's part is. Its poster writes it before it posts,
- * unless a field says otherwise. */
+/* In the order of which stream a member's part is: as its poster says, unless a field does. */
 typedef struct hd_device_order {
-    bool armed;      /* for the next `enter`, which takes it */
-    bool is;         /* the part is in the order of `stream`; else its data is ready */
-    bool held;       /* the member publishes only when the stream has come to the post */
-    bool tells;      /* the host is told of completion all the same: a triggered post */
-    bool posted;     /* its poster goes on before the work is enqueued: heddle_post_on */
+    _Atomic uint64_t meet; /* number of the post, HD_MEET_* */
+    bool is;     /* the part is in the order of `stream`; else its data is ready. `enter` says */
+    bool held;   /* the member publishes only when the stream has come to the post */
+    bool tells;  /* the host is told of completion all the same: a triggered post */
+    bool posted; /* its poster goes on before the work is enqueued: heddle_post_on */
     ucc_ee_h engine; /* in whose progress a triggered post is; NULL: it is another post */
     void (*engine_ends)(ucc_ee_h engine); /* the poster's, which is told of the operation's end */
     hd_gpu_stream_t stream;
-    uint64_t capture;      /* of which the stream is part; 0: of none */
-    uint32_t signature;    /* of the call, without the capture; `enter` writes it */
-    hd_gpu_event_t *ready; /* of the stream's device: recorded in the post */
-    /* Of the same device, recorded on a line: what a stream by_thread has still to wait for. */
-    hd_gpu_event_t *joined;
-    int events_of;         /* device of both events; says nothing while they are NULL */
-    _Atomic uint64_t meet; /* number of the post, HD_MEET_* */
+    uint64_t capture;       /* of which the stream is part; 0: of none */
+    uint32_t signature;     /* of the call, without the capture; `enter` writes it */
+    hd_gpu_event_t *ready;  /* of the stream's device: recorded in the post */
+    hd_gpu_event_t *joined; /* recorded on a line: what a stream by_thread has still to wait for */
+    int events_of;          /* device of both events; says nothing while they are NULL */
 } hd_device_order_t;
 
 /* Pinned memory that the endpoints of a process have in common with the network (relay.c,
@@ -334,17 +301,18 @@ static inline const hd_op_t *hd_device_op(const hd_device_view_t *v, uint32_t i)
     const char *call = (const char *)v->work->call[i];
     return (const hd_op_t *)(const void *)(call - offsetof(hd_op_t, call));
 }
-/* The thresholds by which all claimers of the exchange decide alike: those of member 0's library.
- */
+
+/* The thresholds by which all claimers decide alike: those of member 0's library. */
 static inline ucc_lib_h hd_device_settings(const hd_device_view_t *v) {
     return hd_device_op(v, 0)->team->lib;
 }
+
 static inline const hd_device_part_t *hd_device_part(const hd_device_view_t *v, uint32_t i) {
     return hd_device_op(v, i)->device;
 }
 
-/* The side that says where a member's source (HD_SIDE_SRC) or result lies. In place, and of a
- * bcast, only one side says where. */
+/* The side that says where a member's source or result lies: one does for both in place, and of a
+ * bcast. */
 static inline const hd_device_side_t *hd_device_side_of(const hd_device_view_t *v, uint32_t i,
                                                         int which) {
     const hd_device_side_t *side = hd_device_part(v, i)->side;
@@ -352,8 +320,7 @@ static inline const hd_device_side_t *hd_device_side_of(const hd_device_view_t *
     return &side[known ? which : 1 - which];
 }
 
-/* Does this share do what belongs to the members of a device? The first share does what belongs to
- * members that have none (-1). */
+/* Does this share do what belongs to members of that device, or, the first share, of none (-1)? */
 static inline bool hd_device_is_mine(const hd_device_view_t *v, int device) {
     return v->shares == 1 || device == v->device || (device < 0 && v->share == 0);
 }
@@ -377,6 +344,7 @@ typedef struct hd_device_job {
     hd_gpu_launch_t launch;
     hd_gpu_width_t width;
     hd_gpu_table_t table;
+    hd_device_table_t *kept; /* whose words `table` has; NULL: there is none, or it is a graph's */
     const hd_device_copy_t *copy; /* in the slice's scratch */
     uint32_t copies;
     uint32_t first_copy; /* they are enqueued from this one on, and then those before it */
@@ -384,11 +352,9 @@ typedef struct hd_device_job {
 
 /* --- check.c: walks, for builds with HD_DEBUG=2 (core/debug.h) and for tests ----------------- */
 
-/* Aborts if what hangs on the line breaks what is said of it above. The caller holds the line's
- * lock. */
+/* Aborts if what hangs on the line, which is locked, breaks what is said of it above. */
 void hd_line_check(const hd_line_t *line);
-/* Aborts if the part of an operation that has been started breaks what is said of it above. The
- * caller is its owner. */
+/* The same for the part of an operation that the caller has started. */
 void hd_device_check_part(const hd_op_t *op);
 
 /* --- share.c: where shares begin, memory to describe them in, rows --------------------------- */
@@ -425,52 +391,52 @@ void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows
 
 /* --- table.c --------------------------------------------------------------------------------- */
 
-/* Finds or makes a table of at least so many words, or none if a launch's arguments hold them. The
- * caller holds the line's lock if there are more. */
+/* Finds or makes a table of at least so many words for the job, if a launch's arguments don't hold
+ * them. Then the caller holds the line's lock. */
 ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
-                           hd_gpu_table_t *out, hd_device_table_t **kept);
-/* Copies such a table's first words to the device, for the work of the next ticket. The caller
- * holds the line's lock. */
-ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
-                          uint32_t words);
-/* Frees the line's tables at its end. Unless it is to forget them, because the device may still use
- * them, it gives back their memory. */
-void hd_line_put_tables(hd_devices_t *devices, hd_line_t *line, bool forget);
-/* Keeps what a launch needs in the graph that stream is captured into: as long as the graph is
- * there, so are the devices, and a table of at least so many words, if they are too many for a
- * launch's arguments. */
+                           hd_device_job_t *job);
+/* The same for a launch in the graph that stream is captured into: while the graph is there, so are
+ * the table and the devices. */
 ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
                              hd_gpu_table_t *out);
+/* Enqueues the job's launch, if there is one, behind its table. If that is a line's, the caller
+ * holds the lock: the work of the next ticket reads the table. */
+ucc_status_t hd_device_launch(hd_devices_t *devices, hd_gpu_stream_t stream, hd_line_t *line,
+                              const hd_device_job_t *job);
+/* Frees the line's tables at its end, and gives back their memory unless that is to be
+ * forgotten. */
+void hd_line_put_tables(hd_devices_t *devices, hd_line_t *line, bool forget);
 /* Gives back what graphs have let go of. */
 void hd_devices_collect(hd_devices_t *devices);
 
 /* --- line.c ---------------------------------------------------------------------------------- */
 
-/* Waits, asleep, for what the event was last recorded behind. Returns UCC_OK, an error of the
- * driver's, or, after HD_DEVICE_DRAIN_SECONDS, UCC_ERR_TIMED_OUT, without a line in the log: what
- * the stream waits for may be the caller's to do. */
+/* Waits, asleep, for what the event was last recorded behind. UCC_ERR_TIMED_OUT (not logged): that
+ * has not come for HD_DEVICE_DRAIN_SECONDS. */
 ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t *event,
                                    hd_gpu_site_t site);
-/* Nothing that was enqueued on the device is known to end: what it may use is never given back
- * (logged). */
+/* What was enqueued on the device may never end: what it uses is never given back (logged). */
 void hd_devices_abandon(hd_devices_t *devices, int device);
 
 /* Returns the line of a device that this group uses, made ready. NULL: it can't be (logged). */
 hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group);
-/* Finds the group's line and locks it; or, for what becomes part of a capture, a line for that.
- * capture 0: none. UCC_ERR_IO_ERROR, UCC_ERR_NO_RESOURCE: there is no such line (logged). */
+/* Finds the group's line and locks it; or, for what becomes part of a capture (0: none), a line for
+ * that. On an error there is no such line (logged). */
 ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_group_t *group,
                                   uint64_t capture, hd_line_t **line);
+
 static inline void hd_line_lock(hd_line_t *line) {
     pthread_mutex_lock(&line->lock);
     hd_gpu_taken_over(line);
     hd_checked(hd_line_check(line));
 }
+
 static inline void hd_line_unlock(hd_line_t *line) {
     hd_checked(hd_line_check(line));
     hd_gpu_handed_over(line);
     pthread_mutex_unlock(&line->lock);
 }
+
 /* Returns whether anybody holds the line's lock (for asserts). */
 static inline bool hd_line_is_locked(hd_line_t *line) {
     bool held = pthread_mutex_trylock(&line->lock) != 0;
@@ -479,11 +445,13 @@ static inline bool hd_line_is_locked(hd_line_t *line) {
     }
     return held;
 }
+
 /* Returns whether it is unknown what is enqueued there: nothing more is then. */
 static inline bool hd_line_is_broken(const hd_line_t *line) {
     /* relaxed: a later call may still be tried, and fails then; nothing is read because of it */
     return atomic_load_explicit(&line->broken, memory_order_relaxed);
 }
+
 static inline void hd_line_break(hd_line_t *line) {
     /* relaxed: see hd_line_is_broken */
     atomic_store_explicit(&line->broken, true, memory_order_relaxed);
@@ -499,41 +467,32 @@ bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line);
 /* Waits for all that has been enqueued, because something has failed. If that fails, too, the line
  * is broken (logged), and what belongs to it is never used again. */
 ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line);
-/* Drains the lines of the other devices that the group uses, because a line is lost that was to
- * tell of their work. They need not be locked: if two drain them at a time, each waits for as much
- * as it has to, or for more. */
+/* Drains the group's lines of the other devices, because a line is lost that was to tell of their
+ * work. They need not be locked: if two drain them at a time, each waits for what it has to, or for
+ * more. */
 void hd_devices_drain_others(hd_devices_t *devices, const hd_group_t *group, const hd_line_t *lost);
-
-/* Puts the block back when the line has reached its ticket, and frees `late`, which is of hd_alloc.
- * Only what was enqueued up to that ticket may still use the block. The caller does not hold the
- * line's lock. */
+/* Puts the block back when the line has reached its ticket, and frees `late`. The caller does not
+ * hold the line's lock. */
 void hd_line_put_later(hd_devices_t *devices, hd_line_t *line, hd_device_late_t *late);
-/* Ends the line: gives back all that hangs on it, which nobody uses any more. */
-void hd_line_put(hd_devices_t *devices, hd_line_t *line);
-/* Ends a line whose device may go on to use what hangs on it: only the process's own memory is
- * freed. */
-void hd_line_forget(hd_devices_t *devices, hd_line_t *line);
+/* Ends the line, and gives back all that hangs on it; or forgets that, because the device may go on
+ * to use it, and frees only the process's own memory. */
+void hd_line_put(hd_devices_t *devices, hd_line_t *line, bool forget);
 
 /* --- gates.c --------------------------------------------------------------------------------- */
 
-/* Takes a gate for streams of the device: it is the caller's until it drops or closes it. NULL:
- * none. */
+/* Takes a gate for streams of the device: it is the caller's until it leaves it. NULL: none. */
 hd_device_gate_t *hd_device_gate_take(hd_devices_t *devices, int device);
-void hd_device_gate_drop(hd_device_gate_t *gate);
-/* Closes the gate before the stream is told to wait for it: from now on hd_device_gate_end opens
- * it, and so does a failure of the group. */
-void hd_device_gate_close(hd_device_gate_t *gate, hd_group_t *group, const hd_device_order_t *order,
-                          uint64_t number);
-/* Nothing waits for the gate after all, nor will there be a hd_device_gate_end. */
-void hd_device_gate_withdraw(hd_device_gate_t *gate);
-/* The gate's poster is back from the driver. passes: it has recorded `passed`. */
-void hd_device_gate_leave(hd_device_gate_t *gate, bool passes);
+/* Closes it, before the stream is told to wait: hd_device_gate_end opens it, and so does a failure
+ * of the group. */
+void hd_device_gate_close(hd_device_gate_t *gate, const hd_device_post_t *post);
+/* The gate's poster is done with it. waits: its stream waits there until hd_device_gate_end; else
+ * nothing does, nor will the post have such an end. */
+void hd_device_gate_leave(hd_device_gate_t *gate, bool waits);
 /* Opens the gate that this post of the order's has closed. */
 void hd_device_gate_end(const hd_device_order_t *order, uint64_t number);
-/* The end of devices waits by this until streams have passed the gates that are kept. */
+/* The end of devices: waits until streams have passed the gates that are kept; and gives these
+ * back, or forgets them. */
 void hd_device_gates_await(hd_devices_t *devices);
-/* The end of devices gives back the gates that are kept, or, to forget them, frees only the
- * process's own memory. */
 void hd_device_gates_put(hd_devices_t *devices, bool forget);
 /* The child of a fork takes over the gates: whoever held their lock is not there. */
 void hd_device_gates_inherit(void);
@@ -542,18 +501,15 @@ void hd_device_gates_inherit(void);
 
 /* Makes the lines of a driver's devices, on which nothing hangs yet. NULL: no memory (logged). */
 hd_devices_t *hd_devices_make(const hd_gpu_driver_t *driver);
-/* Frees them, and what has been made for them. */
-void hd_devices_unmake(hd_devices_t *devices);
-/* Returns a reference to the process's devices. NULL: there are none (logged). */
-hd_devices_t *hd_devices_open(void);
-/* The last user of an event on a stream of the user's leaves it: it is put back, or waited for by
- * the end of devices. */
+/* Ends all lines, as hd_line_put does. */
+void hd_devices_unmake(hd_devices_t *devices, bool forget);
+/* Leaves an event on a stream of the user's, to be put back, or waited for by the end of
+ * devices. */
 void hd_devices_leave(hd_devices_t *devices, int device, hd_gpu_event_t *event);
 /* May kernels of the device reach this memory, at this address? */
 ucc_status_t hd_devices_reach(hd_devices_t *devices, int device, const hd_gpu_memory_t *memory,
                               const void *pointer, bool *yes);
-/* Does the device of this pinned memory of the user's have it at its address? Else the memory is as
- * good as pageable. */
+/* Does the device of this pinned memory have it at its address? Else it is as good as pageable. */
 bool hd_devices_have_pinned(hd_devices_t *devices, const hd_gpu_memory_t *memory,
                             const void *pointer);
 
@@ -611,48 +567,32 @@ void hd_device_lose_stand_ins(hd_device_part_t *part);
 
 /* --- order.c --------------------------------------------------------------------------------- */
 
-/* A claimer lets what it enqueues on stream from now on come after what the members' streams had
- * before their posts. */
+/* Lets what is enqueued on stream from now on come after what all members' streams, or the
+ * operation's own, had before their posts. */
 ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* A claimer records an event behind what it has enqueued on stream, for those who join. */
-ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* A claimer waits until all is done that it has enqueued on its own stream, because
- * hd_device_record_done has failed there. */
-void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream);
-/* Among processes, a member lets what it enqueues on stream from now on come after what its own
- * stream had before the post. */
 ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream);
-/* Among processes, a member records part->own behind what it has enqueued on stream. */
-ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream);
-/* Has a capture of the operation's stream begun since the post? Then nothing may be done to that
- * stream. */
+/* Records an event behind what has been enqueued on stream, for those who join. */
+ucc_status_t hd_device_record(const hd_op_t *op, struct hd_device_done *done,
+                              hd_gpu_stream_t stream);
+/* Has a capture of the operation's stream begun since the post? Then the stream is left alone. */
 bool hd_device_captured_since(const hd_op_t *op);
-/* When all has been enqueued, a member lets its stream come after those of these n that are of its
- * exchange, unless a gate is there already. */
+/* Lets a member's stream come after those of these n that are of its exchange, when all has been
+ * enqueued, unless a gate is there already. */
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n);
-/* A member whose request is about to end leaves the order: opens the gate, if there is one, and
- * tells the engine. */
-void hd_device_end_order(hd_op_t *op);
-void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order);
+/* A frame's `enter` calls this first of all: nothing is enqueued yet, and what the poster has armed
+ * is this operation's order. */
+void hd_device_begin_part(hd_op_t *op);
+/* Returns UCC_INPROGRESS if it is held (hd_device_order), else UCC_OK. */
+ucc_status_t hd_device_hold(const hd_op_t *op);
+/* Has the stream of a member that is held come to its post? UCC_OK, UCC_INPROGRESS, or an error. */
+ucc_status_t hd_device_ready(hd_op_t *op);
 
 /* --- await.c --------------------------------------------------------------------------------- */
 
-/* A frame's `enter` calls this first of all: what the poster has armed is this operation's from now
- * on, and nothing is enqueued yet. */
-void hd_device_begin_part(hd_op_t *op);
-/* UCC_INPROGRESS: nothing is published or enqueued before the operation's stream has come to its
- * post (hd_device_order.held). Else UCC_OK. */
-ucc_status_t hd_device_hold(const hd_op_t *op);
-/* Returns whether the stream of a member that is held has come to its post: UCC_OK, UCC_INPROGRESS,
- * or an error. */
-ucc_status_t hd_device_ready(hd_op_t *op);
 /* A frame's `undo`. */
 void hd_device_undo(hd_op_t *op);
-/* The operation leaves the order, because it is over or its launch has failed. */
-void hd_device_leave_order(hd_op_t *op);
-/* A frame's `finish` calls this last, when the part has its tickets. If they are not all reached,
- * the operation leaves the board, this returns UCC_INPROGRESS, and the operation ends with `status`
- * later. */
+/* A frame's `finish` ends in this, when the part has its tickets. If they are not all reached, the
+ * operation leaves the board, and ends with `status` later. */
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
 /* A frame's `copy_out`. */
 ucc_status_t hd_device_complete(hd_op_t *op);
@@ -691,7 +631,7 @@ ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_
 
 /* --- trip.c ---------------------------------------------------------------------------------- */
 
-/* An event of one device, which tells when that has come so far. */
+/* An event of one device, and whether it was recorded. */
 typedef struct hd_mark {
     hd_gpu_event_t *event; /* NULL: never needed */
     bool recorded;
@@ -703,8 +643,7 @@ typedef struct hd_trip {
     const hd_gpu_driver_t *driver;
     hd_line_t *line; /* that of v->device, locked: comes after all others in the end */
     hd_mark_t *end;  /* by device: what the line comes after */
-    /* By device; NULL: none. If this trip fails, they tell later ones of all that it has
-     * enqueued. */
+    /* by device; NULL: none. If it fails, they tell later ones of all that it has enqueued */
     hd_mark_t *left[2];
     uint64_t used;       /* devices on which something has been enqueued, by bit */
     uint64_t ready;      /* devices that wait for the members' streams, by bit */
@@ -718,17 +657,14 @@ typedef struct hd_trip {
 hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end);
 /* Takes down a status, if there has been no error before. */
 void hd_trip_note(hd_trip_t *t, ucc_status_t status);
-/* Returns the line of a device, behind the members' streams. NULL: there is none, which is
- * noted. */
+/* Returns the line of a device, behind the members' streams. NULL: there is none (noted). */
 hd_line_t *hd_trip_line(hd_trip_t *t, int device);
 /* Records the mark on the line, unless something has failed. */
 void hd_trip_mark(hd_trip_t *t, hd_mark_t *mark, const hd_line_t *line);
-/* Enqueues the reduction on the line, unless something has failed. If it has more words than a
- * launch's arguments hold, the caller holds that line's lock. */
+/* Enqueues the reduction, unless something has failed. The line is locked if there is a table. */
 void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *what,
                     hd_gpu_width_t width);
-/* Lets t->line come after all that was enqueued elsewhere, also if something has failed. Returns
- * t->status. */
+/* Lets t->line come after all that was enqueued elsewhere, in any case. Returns t->status. */
 ucc_status_t hd_trip_join(hd_trip_t *t);
 void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n);
 
@@ -751,15 +687,13 @@ ucc_status_t hd_device_enqueue_windows(const hd_device_view_t *v, hd_line_t *lin
 
 /* --- enqueue.c ------------------------------------------------------------------------------- */
 
-/* Decides which devices work, and which way the exchange goes: the same for each of its claimers,
- * since they look at the same things. The caller gives op, work, devices and share; shares is 0 if
- * nothing is left for that share. known: whether all workers reach all buffers; NULL: the devices
- * are asked. */
+/* Decides which devices work, and which way the exchange goes: the same for each of its claimers.
+ * The caller gives op, work, devices and share, else zeroes; shares is 0 if nothing is left for
+ * that share. known: whether all workers reach all buffers; NULL: the devices are asked. */
 ucc_status_t hd_device_decide(hd_device_view_t *v, const bool *known);
 /* Returns whether the claimer's own stream will do for its share: then nobody changes streams. */
 bool hd_device_suits_own(const hd_device_view_t *v);
-/* Does a slice. The caller gives op, work, done, devices and share, which is the slice's number;
- * the rest of v is found out here. */
+/* Does slice v->share. The caller gives that, op, work, done and devices. */
 ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* --- op.c ------------------------------------------------------------------------------------ */
@@ -770,7 +704,7 @@ void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
 void hd_device_follow_here(hd_op_t *op);
 
-/* --- pipeline.c -------------------------------------------------------------------------------- */
+/* --- pipeline.c ------------------------------------------------------------------------------ */
 
 /* Does the operation go by a relay instead of stand-ins, if this is the plan of the host? The same
  * at all endpoints of this process. */

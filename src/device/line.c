@@ -6,18 +6,13 @@
 
 /* --- waiting for a device -------------------------------------------------------------------- */
 
-/* Sleeps between two looks at what a device does. */
-static void nap(void) {
-    _Atomic uint32_t word = 0;
-    hd_park_sleep(&word, 0, 50 * 1000u);
-}
-
 ucc_status_t hd_device_await_event(const hd_gpu_driver_t *driver, hd_gpu_event_t *event,
                                    hd_gpu_site_t site) {
     uint64_t until = hd_ticks() + hd_seconds_to_ticks(HD_DEVICE_DRAIN_SECONDS);
+    _Atomic uint32_t word = 0;
     ucc_status_t status = driver->event_query(event, site);
     while (status == UCC_INPROGRESS && hd_ticks() < until) {
-        nap();
+        hd_park_sleep(&word, 0, 50 * 1000u); /* nobody rings */
         status = driver->event_query(event, site);
     }
     return status == UCC_INPROGRESS ? UCC_ERR_TIMED_OUT : status;
@@ -52,9 +47,14 @@ static ucc_status_t make_ready(hd_devices_t *devices, hd_line_t *line, int devic
     return status;
 }
 
+/* Returns the number of the line that the group uses of each device. */
+static uint32_t number_of(const hd_group_t *group) {
+    return (uint32_t)(group->serial % HD_DEVICE_LINES);
+}
+
 /* Finds line i of a device, and makes it ready. */
 static ucc_status_t ready_line(hd_devices_t *devices, int device, uint32_t i, hd_line_t **out) {
-    hd_line_t *line = &devices->line[(uint32_t)device * HD_GPU_STREAMS + i];
+    hd_line_t *line = *out = &devices->line[(uint32_t)device * HD_GPU_STREAMS + i];
     ucc_status_t status = UCC_OK;
     /* acquire: pairs with make_ready; relaxed under the lock, which orders it */
     if (!atomic_load_explicit(&line->ready, memory_order_acquire)) {
@@ -64,14 +64,12 @@ static ucc_status_t ready_line(hd_devices_t *devices, int device, uint32_t i, hd
         }
         pthread_mutex_unlock(&line->making);
     }
-    *out = line;
     return status;
 }
 
 hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group) {
     hd_line_t *line;
-    ucc_status_t status =
-        ready_line(devices, device, (uint32_t)(group->serial % HD_DEVICE_LINES), &line);
+    ucc_status_t status = ready_line(devices, device, number_of(group), &line);
     bool broken = hd_line_is_broken(line);
     if (broken) {
         hd_error("device %d: nothing is enqueued there after an error", device);
@@ -104,46 +102,37 @@ static hd_line_t *lock_capture_line(hd_devices_t *devices, int device, uint64_t 
 
 ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_group_t *group,
                                   uint64_t capture, hd_line_t **line) {
-    if (capture) {
-        *line = lock_capture_line(devices, device, capture);
-        return *line ? UCC_OK : UCC_ERR_NO_RESOURCE;
-    }
-    *line = hd_devices_line(devices, device, group);
-    if (*line) {
+    *line = capture ? lock_capture_line(devices, device, capture)
+                    : hd_devices_line(devices, device, group);
+    if (*line && !capture) {
         hd_line_lock(*line);
     }
-    return *line ? UCC_OK : UCC_ERR_IO_ERROR;
+    return *line ? UCC_OK : capture ? UCC_ERR_NO_RESOURCE : UCC_ERR_IO_ERROR;
 }
 
 /* --- tickets --------------------------------------------------------------------------------- */
 
-/* Waits until the stream is empty: a call of the driver's has failed, which may not mean that its
- * device has. */
-static ucc_status_t drain(const hd_gpu_driver_t *driver, hd_line_t *line) {
-    ucc_status_t status = driver->record(line->stream, line->ask);
-    return status == UCC_OK ? hd_device_await_event(driver, line->ask, HD_GPU_SITE_DRAINED)
-                            : status;
-}
-
 ucc_status_t hd_line_drain(hd_devices_t *devices, hd_line_t *line) {
-    ucc_status_t status = drain(devices->driver, line);
-    /* Once more: it may have been the waiting that failed. */
-    if (status != UCC_OK && status != UCC_ERR_TIMED_OUT) {
-        status = drain(devices->driver, line);
+    const hd_gpu_driver_t *driver = devices->driver;
+    ucc_status_t status = UCC_ERR_IO_ERROR;
+    /* Twice: it may have been the waiting that failed. */
+    for (int i = 0; i < 2 && status != UCC_OK && status != UCC_ERR_TIMED_OUT; i++) {
+        status = driver->record(line->stream, line->ask);
+        if (status == UCC_OK) {
+            status = hd_device_await_event(driver, line->ask, HD_GPU_SITE_DRAINED);
+        }
     }
-    if (status == UCC_OK) {
-        return status;
+    if (status != UCC_OK) {
+        hd_line_break(line);
+        hd_devices_abandon(devices, line->stream.device);
     }
-    hd_line_break(line);
-    hd_devices_abandon(devices, line->stream.device);
     return status;
 }
 
 void hd_devices_drain_others(hd_devices_t *devices, const hd_group_t *group,
                              const hd_line_t *lost) {
     for (uint32_t d = 0; d < devices->driver->devices; d++) {
-        hd_line_t *line =
-            &devices->line[d * HD_GPU_STREAMS + (uint32_t)(group->serial % HD_DEVICE_LINES)];
+        hd_line_t *line = &devices->line[d * HD_GPU_STREAMS + number_of(group)];
         /* acquire: pairs with make_ready */
         bool ready = atomic_load_explicit(&line->ready, memory_order_acquire);
         if (line != lost && ready && !hd_line_is_broken(line)) {
@@ -158,15 +147,12 @@ ucc_status_t hd_line_signal(hd_devices_t *devices, hd_line_t *line) {
     ucc_status_t status = devices->driver->signal(line->stream, line->word, line->ticket + 1);
     if (status != UCC_OK) {
         status = hd_line_drain(devices, line);
-        if (status != UCC_OK) {
-            return status;
+        if (status == UCC_OK) { /* all before the ticket is done: the host sets it instead */
+            hd_gpu_word_open(line->word, line->ticket + 1);
         }
-        hd_gpu_word_open(line->word,
-                         /* In the device's stead: all before the ticket is done. */
-                         line->ticket + 1);
     }
-    line->ticket++;
-    return UCC_OK;
+    line->ticket += status == UCC_OK;
+    return status;
 }
 
 bool hd_line_reached(const struct hd_device_wait *wait) {
@@ -215,21 +201,22 @@ bool hd_line_has_failed(hd_devices_t *devices, hd_line_t *line) {
 
 /* --- its end, and what is put back before ---------------------------------------------------- */
 
-/* Puts back what was left on the line, as far as the line has come, or all of it at the line's end.
- * Before that, the caller holds the line's lock. */
-static void put_late(hd_devices_t *devices, hd_line_t *line, bool all) {
-    while (line->late && (all || hd_gpu_word_reached(line->word, line->late->ticket))) {
-        hd_device_late_t *late = line->late;
-        line->late = late->next;
+/* Frees the oldest of what was left on the line; its block is put back, or forgotten. */
+static void put_oldest(hd_devices_t *devices, hd_line_t *line, bool forget) {
+    hd_device_late_t *late = line->late;
+    line->late = late->next;
+    if (!forget) {
         hd_gpu_handed_over(late->block->memory); /* to whoever gets it next */
         devices->driver->put(late->block);
-        hd_free(late);
     }
+    hd_free(late);
 }
 
 void hd_line_put_later(hd_devices_t *devices, hd_line_t *line, hd_device_late_t *late) {
     hd_line_lock(line);
-    put_late(devices, line, false);
+    while (line->late && hd_gpu_word_reached(line->word, line->late->ticket)) {
+        put_oldest(devices, line, false);
+    }
     hd_assert_le(late->ticket, line->ticket);
     late->next = NULL;
     if (line->late) {
@@ -241,32 +228,23 @@ void hd_line_put_later(hd_devices_t *devices, hd_line_t *line, hd_device_late_t 
     hd_line_unlock(line);
 }
 
-void hd_line_put(hd_devices_t *devices, hd_line_t *line) {
+void hd_line_put(hd_devices_t *devices, hd_line_t *line, bool forget) {
     const hd_gpu_driver_t *driver = devices->driver;
-    put_late(devices, line, true);
-    hd_line_put_tables(devices, line, false);
+    while (line->late) {
+        put_oldest(devices, line, forget);
+    }
+    hd_line_put_tables(devices, line, forget);
     for (int i = 0; i < HD_LINE_MEMORIES; i++) {
-        if (line->memory[i]) {
+        if (forget) {
+            hd_free(line->memory[i]);
+        } else if (line->memory[i]) {
             line->memory[i]->put(devices, line->memory[i]);
         }
     }
-    if (line->ask) {
+    if (!forget && line->ask) {
         driver->event_put(line->ask);
     }
-    if (line->word) {
+    if (!forget && line->word) {
         driver->word_put(line->stream.device, line->word);
-    }
-}
-
-/* Devices may go on to use what the line has, but not what this process remembers of it. */
-void hd_line_forget(hd_devices_t *devices, hd_line_t *line) {
-    while (line->late) {
-        hd_device_late_t *late = line->late;
-        line->late = late->next;
-        hd_free(late);
-    }
-    hd_line_put_tables(devices, line, true);
-    for (int i = 0; i < HD_LINE_MEMORIES; i++) {
-        hd_free(line->memory[i]);
     }
 }

@@ -74,33 +74,27 @@ ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t ty
         bool posted = hd_task_status(&op->task) == UCC_INPROGRESS;
         return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
     }
-    if (told && !op->call.device) { /* this loads the driver, if nobody has */
-        ucc_status_t status = hd_device_become(op);
-        if (status != UCC_OK) {
-            return status == UCC_ERR_NOT_SUPPORTED
-                       ? refuse(op, field, "device memory is not supported without a driver")
-                       : status;
-        }
+    ucc_status_t status = told ? hd_device_become(op) : UCC_OK; /* may load the driver */
+    if (status == UCC_ERR_NOT_SUPPORTED) {
+        return refuse(op, field, "device memory is not supported without a driver");
     }
-    if (buffer) {
-        ucc_status_t status = hd_gpu_memory_of(buffer, &memory);
-        if (status != UCC_OK) {
-            return status;
-        }
+    if (status == UCC_OK && buffer) {
+        status = hd_gpu_memory_of(buffer, &memory);
     }
     bool host = memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED;
-    if (told && bytes && memory.kind == HD_GPU_HOST) {
+    if (status == UCC_OK && told && bytes && memory.kind == HD_GPU_HOST) {
         return bad(op, field, NO_MEMORY);
     }
-    ucc_status_t status = told || !host ? hd_device_become(op) : UCC_OK;
+    if (status == UCC_OK && !told && !host) {
+        status = hd_device_become(op);
+    }
     if (status == UCC_OK && told && memory.kind == HD_GPU_PINNED &&
         !hd_devices_have_pinned(op->team->devices, &memory, buffer)) {
         return refuse(op, field, "its device has this memory of the host at another address");
     }
     if (status == UCC_OK && op->call.device) {
         hd_device_side_t *side = side_of(op, field);
-        /* The host's is looked at when it is posted. */
-        side->memory = told || !host ? memory : nothing;
+        side->memory = told || !host ? memory : nothing; /* the host's is looked at in the post */
         side->at = buffer;
         side->found = false;
     }
@@ -140,23 +134,20 @@ bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes
     return bytes <= left(memory, at) || goes_on(memory, at, bytes);
 }
 
-static ucc_status_t too_small(const hd_op_t *op, const need_t *need, size_t there) {
+static ucc_status_t check_fits(const hd_op_t *op, const hd_gpu_memory_t *memory,
+                               const need_t *need) {
     char block[32] = "";
+    if (hd_device_holds(memory, need->at, need->bytes)) {
+        return UCC_OK;
+    }
     if (need->block >= 0) {
         snprintf(block, sizeof(block), ", block %lld", (long long)need->block);
     }
     hd_error("%s at endpoint %u: %s%s: %zu bytes are needed at %p, but its allocation ends after "
              "%zu",
              hd_type_name(op->call.type), op->team_ep, need->field, block, need->bytes,
-             (const void *)need->at, there);
+             (const void *)need->at, left(memory, need->at));
     return UCC_ERR_INVALID_PARAM;
-}
-
-static ucc_status_t check_fits(const hd_op_t *op, const hd_gpu_memory_t *memory,
-                               const need_t *need) {
-    return hd_device_holds(memory, need->at, need->bytes)
-               ? UCC_OK
-               : too_small(op, need, left(memory, need->at));
 }
 
 /* Returns the memory of a side that devices are given as it is; else NULL. */

@@ -1,7 +1,6 @@
-/* op.c: an operation on devices among the endpoints of one process, as its member sees it: from
- * init (hd_device_settle) by its frame's enter and publish, which show its part, and the row that
- * the engine runs (enqueue.c), to finish, which takes the tickets of what claimers have enqueued
- * and waits for them (await.c). internal.h says how it all goes together.
+/* op.c: an operation on devices among the endpoints of one process, as its member sees it, from
+ * init to the tickets of what claimers (enqueue.c) have done. internal.h says how it all goes
+ * together.
  */
 #include "device/internal.h"
 
@@ -28,8 +27,7 @@ static void free_flight(hd_outer_memory_t *memory) {
     hd_free(f);
 }
 
-/* Every member makes sure of the slot's memory before it publishes: then whoever claims finds
- * it. */
+/* Every member makes sure of the slot's memory before it publishes: whoever claims finds it. */
 static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
     const hd_device_slot_t *there = flight_of(op);
     hd_assert(!there || (there->slices == slices && there->devices == op->team->devices));
@@ -42,7 +40,7 @@ static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
         return UCC_ERR_NO_MEMORY;
     }
     f->memory.release = free_flight;
-    f->devices = hd_devices_share(op->team->devices);
+    f->devices = hd_devices_open();
     f->slices = slices;
     hd_outer_memory_t *none = NULL;
     /* acq_rel: publishes the flight */
@@ -118,24 +116,19 @@ static ucc_status_t publish(hd_op_t *op) {
     return hd_engine_start(op, part->src, part->dst);
 }
 
-/* Takes stand-ins for memory of the host, and says where devices find everything. If the member is
- * held (hd_device_order.held), it publishes when its stream has come to the post. */
+/* Takes stand-ins for memory of the host, and says where devices find everything. */
 static ucc_status_t enter(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    const void *src;
-    void *dst;
     hd_device_begin_part(op);
     part->device = device_of(part);
     part->send = op->call.send;
     part->receive = op->call.receive;
-    hd_device_buffers_of(op, &src, &dst);
+    hd_device_buffers_of(op, &part->src, &part->dst);
     ucc_status_t status = install_flight(op, count_slices(op));
     if (status == UCC_OK) {
-        status = hd_device_stand_in(op, &src, &dst);
+        status = hd_device_stand_in(op, &part->src, &part->dst);
         part->device = device_of(part);
     }
-    part->src = src;
-    part->dst = dst;
     return status == UCC_OK ? hd_device_hold(op) : status;
 }
 
@@ -191,16 +184,17 @@ ucc_status_t hd_device_settle(hd_op_t *op) {
                  op->team_ep);
         return UCC_ERR_NOT_SUPPORTED;
     }
-    op->device->order.armed = op->device->order.is = false;
     return hd_coll[op->call.type].reducing ? hd_device_can_reduce(&op->call) : UCC_OK;
 }
 
 void hd_device_forget(hd_op_t *op) {
     hd_device_part_t *part = op->device;
     if (part) {
-        hd_device_forget_order(op->team->devices, &part->order);
-        if (part->own.event) {
-            op->team->devices->driver->event_put(part->own.event);
+        hd_gpu_event_t *event[] = {part->order.ready, part->order.joined, part->own.event};
+        for (int i = 0; i < 3; i++) {
+            if (event[i]) {
+                op->team->devices->driver->event_put(event[i]);
+            }
         }
         hd_free(part->dense);
         hd_free(part);

@@ -4,27 +4,20 @@
  * What is particular to a post is done before it, in the poster's thread (hd_device_arm): it looks
  * at the stream and records `ready`. A request of heddle_*_on is then over when everything is
  * enqueued. One of a triggered post is over when the devices are, but its stream has to be in order
- * before the post returns (meet):
+ * before the post returns: the poster (request/stream.c) progresses until its operation is
+ * enqueued; or if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it (docs/gpu.md), it puts a
+ * gate on the stream, which the host opens at completion.
  *
- *   - the poster (request/stream.c) progresses until its operation is enqueued, as all members do
- *     that are in their posts
- *   - if peers let it wait, and HEDDLE_GPU_GATE=memop asks for it, a gate is put on the stream,
- *     which the host opens at completion. That is not done unasked: what stands behind a gate in
- *     the same hardware queue waits with it, be it a peer's stream, or the line that the collective
- *     itself goes to.
+ * A gate is the only wait for something that is not enqueued yet. Nothing that may come after a
+ * gate may be enqueued in front of what opens it: two collectives of one team are enqueued in any
+ * order, on the same line. So while any gate of the process is closed (gates.c), posts on streams
+ * are HELD: they publish when the host has seen their stream come to them (streams may wait for
+ * each other by the user's events, hence all of them). What lines wait for is then never behind a
+ * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and
+ * one that was held is ready.
  *
- * A gate is the only wait for something that is not enqueued yet. What opens it is a store of the
- * host's; but a poster that progresses no context any more after its triggered post leaves its
- * stream waiting for ever. And nothing that may come after a gate may be enqueued in front of what
- * opens it: two collectives of one team are enqueued in any order, on the same line. So while any
- * gate of the process is closed (gates.c), posts on streams are HELD: they publish when the host
- * has seen their stream come to them (streams may wait for each other by the user's events, hence
- * all of them). What lines wait for is then never behind a gate: a post that was not held has
- * recorded `ready` before any gate that is closed was put, and one that was held is ready.
- *
- * Among processes (span.c, pipeline.c) all of this holds as well, but that a member's part is
- * enqueued when the network has done its own: the host has to have what is sent, so it waits, for a
- * line that has waited for `ready`.
+ * Among processes (span.c, pipeline.c) a member's part is enqueued when the network has done its
+ * own: the host has to have what is sent, so it waits, for a line that has waited for `ready`.
  *
  * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the
  * others' work ends on a line, behind which `joined` is recorded, and the poster lets its stream
@@ -40,24 +33,26 @@ static bool same(hd_gpu_stream_t a, hd_gpu_stream_t b) {
     return a.handle == b.handle && a.device == b.device;
 }
 
-/* --- claimers -------------------------------------------------------------------------------- */
+/* Makes the word of hd_device_order.meet: the post's number, and how far the post has come. */
+static uint64_t meeting(uint64_t number, uint64_t state) {
+    return number * HD_MEET_STATES + state;
+}
 
-static ucc_status_t await_member(const hd_gpu_driver_t *driver, const hd_device_order_t *order,
-                                 hd_gpu_stream_t stream) {
+/* --- what is enqueued ------------------------------------------------------------------------ */
+
+ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream) {
+    const hd_device_order_t *order = order_of(op);
     bool waits = order->is && !order->held && !same(order->stream, stream);
-    return waits ? driver->wait(stream, order->ready, HD_GPU_SITE_READY) : UCC_OK;
+    return waits ? op->team->devices->driver->wait(stream, order->ready, HD_GPU_SITE_READY)
+                 : UCC_OK;
 }
 
 ucc_status_t hd_device_await_ready(const hd_device_view_t *v, hd_gpu_stream_t stream) {
     ucc_status_t status = UCC_OK;
     for (uint32_t i = 0; i < v->op->place.n && status == UCC_OK; i++) {
-        status = await_member(v->devices->driver, &hd_device_part(v, i)->order, stream);
+        status = hd_device_await_own(hd_device_op(v, i), stream);
     }
     return status;
-}
-
-ucc_status_t hd_device_await_own(const hd_op_t *op, hd_gpu_stream_t stream) {
-    return await_member(op->team->devices->driver, order_of(op), stream);
 }
 
 /* Makes sure that there is an event, and that it is of this device: one of another is replaced. */
@@ -71,34 +66,17 @@ static ucc_status_t event_of(const hd_gpu_driver_t *driver, int device, hd_gpu_e
     return *event ? UCC_OK : driver->event_take(device, event);
 }
 
-static ucc_status_t record(const hd_gpu_driver_t *driver, struct hd_device_done *done,
-                           hd_gpu_stream_t stream) {
+ucc_status_t hd_device_record(const hd_op_t *op, struct hd_device_done *done,
+                              hd_gpu_stream_t stream) {
+    const hd_gpu_driver_t *driver = op->team->devices->driver;
     ucc_status_t status = event_of(driver, stream.device, &done->event, &done->event_of);
     if (status == UCC_OK) {
         status = driver->record(stream, done->event);
     }
+    done->key = hd_outer_key(op);
     done->stream = stream;
     done->recorded = status == UCC_OK;
     return status;
-}
-
-ucc_status_t hd_device_record_done(const hd_device_view_t *v, hd_gpu_stream_t stream) {
-    return record(v->devices->driver, v->done, stream);
-}
-
-ucc_status_t hd_device_record_own(hd_op_t *op, hd_gpu_stream_t stream) {
-    struct hd_device_done *own = &hd_device_part_of(op)->own;
-    own->key = hd_outer_key(op);
-    return record(op->team->devices->driver, own, stream);
-}
-
-void hd_device_drain(const hd_device_view_t *v, hd_gpu_stream_t stream) {
-    const hd_gpu_driver_t *driver = v->devices->driver;
-    hd_gpu_event_t *event = hd_device_part_of(v->op)->order.ready;
-    if (driver->record(stream, event) != UCC_OK ||
-        hd_device_await_event(driver, event, HD_GPU_SITE_FAILED) != UCC_OK) {
-        hd_devices_abandon(v->devices, stream.device);
-    }
 }
 
 bool hd_device_captured_since(const hd_op_t *op) {
@@ -109,37 +87,13 @@ bool hd_device_captured_since(const hd_op_t *op) {
            (now.active || now.broken);
 }
 
-/* --- members --------------------------------------------------------------------------------- */
-
-typedef ucc_status_t each_done_fn(hd_op_t *op, const struct hd_device_done *done, void *arg);
+/* --- members join ---------------------------------------------------------------------------- */
 
 /* What a member's stream is to come after: those of them that are of its exchange. */
 typedef struct ends {
     const struct hd_device_done *done;
     uint32_t n;
 } ends_t;
-
-static ucc_status_t each_done(hd_op_t *op, const ends_t *ends, each_done_fn *each, void *arg) {
-    ucc_status_t status = UCC_OK;
-    for (uint32_t s = 0; s < ends->n && status == UCC_OK; s++) {
-        if (ends->done[s].key == hd_outer_key(op) && ends->done[s].recorded) {
-            status = each(op, &ends->done[s], arg);
-        }
-    }
-    return status;
-}
-
-static ucc_status_t wait_in_stream(hd_op_t *op, const struct hd_device_done *done, void *arg) {
-    const hd_device_order_t *order = arg;
-    return same(order->stream, done->stream)
-               ? UCC_OK
-               : op->team->devices->driver->wait(order->stream, done->event, HD_GPU_SITE_DONE);
-}
-
-static ucc_status_t wait_in_line(hd_op_t *op, const struct hd_device_done *done, void *arg) {
-    const hd_line_t *line = arg;
-    return op->team->devices->driver->wait(line->stream, done->event, HD_GPU_SITE_LATE);
-}
 
 /* Lets the host wait, because a stream could not be told to. */
 static void await_here(hd_devices_t *devices, hd_gpu_event_t *event, int device) {
@@ -148,14 +102,28 @@ static void await_here(hd_devices_t *devices, hd_gpu_event_t *event, int device)
     }
 }
 
-static ucc_status_t wait_here(hd_op_t *op, const struct hd_device_done *done, void *arg) {
-    (void)arg;
-    await_here(op->team->devices, done->event, done->stream.device);
-    return UCC_OK; /* the other devices are waited for in any case */
+/* Lets the stream wait for the ends. NULL: the host does. */
+static ucc_status_t await_ends(const hd_op_t *op, const ends_t *ends, const hd_gpu_stream_t *stream,
+                               hd_gpu_site_t site) {
+    hd_devices_t *devices = op->team->devices;
+    ucc_status_t status = UCC_OK;
+    for (uint32_t s = 0; s < ends->n && status == UCC_OK; s++) {
+        const struct hd_device_done *done = &ends->done[s];
+        if (done->key != hd_outer_key(op) || !done->recorded) {
+            continue;
+        }
+        if (!stream) {
+            await_here(devices, done->event, done->stream.device);
+        } else if (!same(*stream, done->stream)) {
+            status = devices->driver->wait(*stream, done->event, site);
+        }
+    }
+    return status;
 }
 
 /* Lets a line wait for the ends, and records `joined` behind that, for a stream by thread. */
-static ucc_status_t join_late(hd_op_t *op, const ends_t *ends, hd_device_order_t *order) {
+static ucc_status_t join_late(const hd_op_t *op, const ends_t *ends) {
+    const hd_device_order_t *order = order_of(op);
     hd_devices_t *devices = op->team->devices;
     hd_line_t *line;
     ucc_status_t status =
@@ -163,7 +131,7 @@ static ucc_status_t join_late(hd_op_t *op, const ends_t *ends, hd_device_order_t
     if (status != UCC_OK) {
         return status;
     }
-    status = each_done(op, ends, wait_in_line, line);
+    status = await_ends(op, ends, &line->stream, HD_GPU_SITE_LATE);
     if (status == UCC_OK) {
         status = devices->driver->record(line->stream, order->joined);
     }
@@ -171,13 +139,8 @@ static ucc_status_t join_late(hd_op_t *op, const ends_t *ends, hd_device_order_t
     return status;
 }
 
-/* Makes the word of hd_device_order.meet: the post's number, and how far the post has come. */
-static uint64_t meeting(uint64_t number, uint64_t state) {
-    return number * HD_MEET_STATES + state;
-}
-
-static ucc_status_t join(hd_op_t *op, const ends_t *ends) {
-    hd_device_order_t *order = order_of(op);
+static ucc_status_t join(const hd_op_t *op, const ends_t *ends) {
+    const hd_device_order_t *order = order_of(op);
     if (hd_device_captured_since(op)) {
         hd_error(
             "%s at endpoint %u: a capture of its stream was begun after the post, before all was "
@@ -185,8 +148,8 @@ static ucc_status_t join(hd_op_t *op, const ends_t *ends) {
             hd_op_type_name(op), op->team_ep);
         return UCC_ERR_INVALID_PARAM;
     }
-    return order->stream.by_thread ? join_late(op, ends, order)
-                                   : each_done(op, ends, wait_in_stream, order);
+    return order->stream.by_thread ? join_late(op, ends)
+                                   : await_ends(op, ends, &order->stream, HD_GPU_SITE_DONE);
 }
 
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n) {
@@ -200,7 +163,7 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
     }
     ucc_status_t status = join(op, &ends);
     if (status != UCC_OK && !order->capture) {
-        (void)each_done(op, &ends, wait_here, NULL);
+        (void)await_ends(op, &ends, NULL, HD_GPU_SITE_NONE);
     }
     uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
     hd_gpu_handed_over(order);
@@ -212,75 +175,92 @@ ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint
     return status;
 }
 
-void hd_device_end_order(hd_op_t *op) {
-    hd_device_order_t *order = order_of(op);
-    order->is = false;
-    ucc_ee_h engine = order->engine; /* read now: when this post is over, it is the next one's */
-    /* relaxed: the number is the poster's, who has published it with the operation */
-    uint64_t number = atomic_load_explicit(&order->meet, memory_order_relaxed) / HD_MEET_STATES;
-    hd_assert_lt(0, number); /* posts are counted from 1 */
-    /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees
-     * over */
-    uint64_t before =
-        atomic_exchange_explicit(&order->meet, meeting(number, HD_MEET_OVER), memory_order_acq_rel);
-    if (before % HD_MEET_STATES == HD_MEET_GATED) {
-        hd_device_gate_end(order, number);
+/* --- from the launch to the end -------------------------------------------------------------- */
+
+void hd_device_begin_part(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    hd_device_order_t *order = &part->order;
+    /* relaxed: its poster has published it with the operation; another post's is over */
+    uint64_t word = atomic_load_explicit(&order->meet, memory_order_relaxed);
+    order->is = word % HD_MEET_STATES != HD_MEET_OVER;
+    order->signature = op->call.signature;
+    if (order->is && order->capture) {
+        op->call.signature = hd_terms_captured(op->call.signature, order->capture);
     }
-    if (engine && before % HD_MEET_STATES != HD_MEET_OVER) {
-        order->engine_ends(engine);
-    }
+    part->outcome = UCC_OK;
+    part->drained_by = 0;
+    part->waits = 0;
 }
 
-void hd_device_forget_order(hd_devices_t *devices, hd_device_order_t *order) {
-    const hd_gpu_driver_t *driver = devices ? devices->driver : NULL;
-    if (order->ready) {
-        driver->event_put(order->ready);
+ucc_status_t hd_device_hold(const hd_op_t *op) {
+    return order_of(op)->is && order_of(op)->held ? UCC_INPROGRESS : UCC_OK;
+}
+
+ucc_status_t hd_device_ready(hd_op_t *op) {
+    return op->team->devices->driver->event_query(order_of(op)->ready, HD_GPU_SITE_HELD);
+}
+
+void hd_device_drop(hd_op_t *op) {
+    hd_device_order_t *order = order_of(op);
+    ucc_ee_h engine = order->engine; /* read now: when this post is over, it is the next one's */
+    /* relaxed: likewise */
+    uint64_t word = atomic_load_explicit(&order->meet, memory_order_relaxed);
+    uint64_t number = word / HD_MEET_STATES, over = meeting(number, HD_MEET_OVER);
+    if (word == over) {
+        return; /* the post is in no order */
     }
-    if (order->joined) {
-        driver->event_put(order->joined);
+    hd_assert_lt(0, number); /* posts are counted from 1 */
+    if (order->is) {
+        op->call.signature = order->signature;
+    }
+    order->is = false;
+    /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees
+     * over */
+    word = atomic_exchange_explicit(&order->meet, over, memory_order_acq_rel);
+    if (word % HD_MEET_STATES == HD_MEET_GATED) {
+        hd_device_gate_end(order, number);
+    }
+    if (engine && word != over) {
+        order->engine_ends(engine);
     }
 }
 
 /* --- before the post ------------------------------------------------------------------------- */
 
-static ucc_status_t refuse(const hd_op_t *op, const char *why) {
+ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why) {
     hd_error("%s at endpoint %u: in the order of a stream: %s", hd_op_type_name(op), op->team_ep,
              why);
     return UCC_ERR_NOT_SUPPORTED;
 }
 
-ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why) {
-    return refuse(op, why);
-}
-
 /* Checks whether the call may be in the order of a stream that is captured like this. */
 static ucc_status_t check_capture(hd_op_t *op, const hd_gpu_capture_t *capture) {
     if (capture->broken) {
-        (void)refuse(op, "the capture that it is part of has been broken");
+        (void)hd_device_refuse_order(op, "the capture that it is part of has been broken");
         return UCC_ERR_INVALID_PARAM;
     }
     if (capture->active && op->team->crossing) {
         ucc_status_t status =
-            refuse(op, "it is being captured, and what crosses processes can't be");
+            hd_device_refuse_order(op, "it is being captured, and what crosses processes can't be");
         hd_device_span_fail(op, status); /* the others may wait for it */
         return status;
     }
     return UCC_OK;
 }
 
-static ucc_status_t take_stream(hd_op_t *op, const hd_device_posting_t *how) {
+static ucc_status_t take_stream(hd_op_t *op, const hd_device_post_t *post) {
     hd_device_order_t *order = order_of(op);
     const hd_gpu_driver_t *driver = op->team->devices->driver;
     hd_gpu_capture_t capture = {.id = 0};
-    hd_gpu_stream_t stream = how->known ? *how->known : (hd_gpu_stream_t){.device = -1};
-    ucc_status_t status = how->known ? UCC_OK : driver->stream_of(how->handle, &stream);
+    hd_gpu_stream_t stream = post->known ? *post->known : (hd_gpu_stream_t){.device = -1};
+    ucc_status_t status = post->known ? UCC_OK : driver->stream_of(post->handle, &stream);
     if (status == UCC_OK) {
         status = driver->capture(stream, &capture);
     }
     if (status == UCC_OK) {
         status = check_capture(op, &capture);
     }
-    int of = order->events_of;
+    int of = order->events_of; /* until `ready` is of the stream's device, too */
     if (status == UCC_OK) {
         status = event_of(driver, stream.device, &order->joined, &of);
     }
@@ -310,11 +290,12 @@ static hd_device_gate_t *take_gate(const hd_op_t *op) {
     return may ? hd_device_gate_take(devices, device) : NULL;
 }
 
-ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_device_post_t *post) {
+ucc_status_t hd_device_arm(hd_op_t *op, hd_device_post_t *post) {
     hd_device_order_t *order = order_of(op);
-    ucc_status_t status = take_stream(op, how);
-    if (status == UCC_OK && order->stream.by_thread && how->on == HD_ON_POSTED) {
-        return refuse(op, "only a call that waits can use the stream of a thread");
+    hd_devices_t *devices = op->team->devices;
+    ucc_status_t status = take_stream(op, post);
+    if (status == UCC_OK && order->stream.by_thread && post->on == HD_ON_POSTED) {
+        return hd_device_refuse_order(op, "only a call that waits can use the stream of a thread");
     }
     if (status != UCC_OK) {
         return status;
@@ -322,30 +303,24 @@ ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_devic
     /* acquire: pairs with gates.c. A gate that comes later is put behind `ready`, in whatever
      * stream: its poster, if it is another thread, is ordered after this one by what makes its
      * stream depend on this one, or not at all. */
-    order->held = !order->capture &&
-                  atomic_load_explicit(&op->team->devices->gates, memory_order_acquire) != 0;
-    order->armed = true;
-    order->tells = how->engine && !order->capture;
-    order->posted = how->on == HD_ON_POSTED;
-    order->engine = how->engine;
-    order->engine_ends = how->engine_ends;
+    order->held =
+        !order->capture && atomic_load_explicit(&devices->gates, memory_order_acquire) != 0;
+    order->tells = post->engine && !order->capture;
+    order->posted = post->on == HD_ON_POSTED;
+    order->engine = post->engine;
+    order->engine_ends = post->engine_ends;
     /* relaxed, both: this request's last post is over; the next one publishes it */
     uint64_t last = atomic_load_explicit(&order->meet, memory_order_relaxed);
-    uint64_t number = last / HD_MEET_STATES + 1;
     hd_assert_eq(last % HD_MEET_STATES, HD_MEET_OVER);
-    atomic_store_explicit(&order->meet, meeting(number, HD_MEET_OPEN), memory_order_relaxed);
-    *post = (hd_device_post_t){.devices = op->team->devices,
-                               .order = order,
-                               .stream = order->stream,
-                               .joined = order->joined,
-                               .group = op->group,
-                               .engine = how->engine,
-                               .engine_ends = how->engine_ends,
-                               .capture = order->capture,
-                               .number = number};
-    if (how->on == HD_ON_TRIGGERED) {
-        post->gate = take_gate(op);
-    }
+    post->number = last / HD_MEET_STATES + 1;
+    atomic_store_explicit(&order->meet, meeting(post->number, HD_MEET_OPEN), memory_order_relaxed);
+    post->devices = devices;
+    post->order = order;
+    post->group = op->group;
+    post->stream = order->stream;
+    post->joined = order->joined;
+    post->capture = order->capture;
+    post->gate = post->on == HD_ON_TRIGGERED ? take_gate(op) : NULL;
     return UCC_OK;
 }
 
@@ -354,7 +329,7 @@ ucc_status_t hd_device_arm(hd_op_t *op, const hd_device_posting_t *how, hd_devic
 /* Lets the stream of a thread come after what lines have done for it. */
 static ucc_status_t join_by_thread(hd_devices_t *devices, hd_gpu_stream_t stream,
                                    hd_gpu_event_t *joined, uint64_t capture) {
-    if (!stream.by_thread || !joined) {
+    if (!stream.by_thread) {
         return UCC_OK;
     }
     ucc_status_t status = devices->driver->wait(stream, joined, HD_GPU_SITE_BY_THREAD);
@@ -371,24 +346,24 @@ ucc_status_t hd_device_join_thread(const hd_op_t *op) {
                  : UCC_OK;
 }
 
+ucc_status_t hd_device_post_join(const hd_device_post_t *p) {
+    hd_gpu_taken_over(p->order);
+    return join_by_thread(p->devices, p->stream, p->joined, p->capture);
+}
+
 bool hd_device_post_is_open(const hd_device_post_t *p) {
     /* acquire: what the finisher has enqueued; pairs with hd_device_join */
     return atomic_load_explicit(&p->order->meet, memory_order_acquire) ==
            meeting(p->number, HD_MEET_OPEN);
 }
 
-/* Returns whether a poster may do this to its post: see HD_MEET_*. */
-static __attribute__((unused)) bool is_legal(uint64_t from, uint64_t to) {
-    return from == HD_MEET_OPEN ? to == HD_MEET_GATED || to == HD_MEET_OVER
-                                : from == HD_MEET_GATED && to == HD_MEET_OPEN;
-}
-
-/* Changes the state of the post. True: the operation has not come so far as to join or end it, and
- * will see the new state. False: it has. */
+/* Changes the state of the post: from OPEN to GATED or OVER, or from GATED back to OPEN. True: the
+ * operation has not come so far as to join or end it, and will see the new state. False: it has. */
 static bool change(const hd_device_post_t *p, uint64_t from, uint64_t to) {
     uint64_t word = meeting(p->number, from);
-    hd_assert(is_legal(from, to));
-    /* release: the gate's word, for whoever opens it; pairs with hd_device_end_order */
+    hd_assert(from == HD_MEET_OPEN ? to == HD_MEET_GATED || to == HD_MEET_OVER
+                                   : from == HD_MEET_GATED && to == HD_MEET_OPEN);
+    /* release: the gate's word, for whoever opens it; pairs with hd_device_drop */
     return atomic_compare_exchange_strong_explicit(&p->order->meet, &word, meeting(p->number, to),
                                                    memory_order_release, memory_order_relaxed);
 }
@@ -398,40 +373,24 @@ static bool change(const hd_device_post_t *p, uint64_t from, uint64_t to) {
 bool hd_device_post_gate(hd_device_post_t *p) {
     const hd_gpu_driver_t *driver = p->devices->driver;
     hd_device_gate_t *gate = p->gate;
-    if (!gate) {
-        return false;
-    }
     p->gate = NULL;
-    hd_device_gate_close(gate, p->group, p->order, p->number);
-    if (!change(p, HD_MEET_OPEN, HD_MEET_GATED)) {
-        /* Nothing waits for it: the operation has joined, or is over. */
-        hd_device_gate_withdraw(gate);
-        return true;
+    hd_device_gate_close(gate, p);
+    bool gated = change(p, HD_MEET_OPEN, HD_MEET_GATED);
+    ucc_status_t status =
+        gated ? driver->gate(p->stream, gate->word, gate->value, HD_GPU_SITE_GATE) : UCC_OK;
+    bool refused = status != UCC_OK && change(p, HD_MEET_GATED, HD_MEET_OPEN);
+    if (gated && status == UCC_OK && driver->record(p->stream, gate->passed) == UCC_OK) {
+        gate->passes = true; /* without that, the gate's word is given back a little early */
     }
-    ucc_status_t status = driver->gate(p->stream, gate->word, gate->value, HD_GPU_SITE_GATE);
-    if (status != UCC_OK && change(p, HD_MEET_GATED, HD_MEET_OPEN)) {
-        hd_device_gate_withdraw(gate); /* nothing waits for it: the driver has refused */
-        return false;
-    }
-    /* without the record, the gate's word is given back a little early */
-    hd_device_gate_leave(gate,
-                         status == UCC_OK && driver->record(p->stream, gate->passed) == UCC_OK);
-    return true;
-}
-
-ucc_status_t hd_device_post_join(const hd_device_post_t *p) {
-    hd_gpu_taken_over(p->order);
-    return join_by_thread(p->devices, p->stream, p->joined, p->capture);
+    hd_device_gate_leave(gate, gated && !refused);
+    return !refused;
 }
 
 void hd_device_post_end(hd_device_post_t *p, bool posted) {
-    if (!posted && change(p, HD_MEET_OPEN, HD_MEET_OVER)) {
-        p->order->armed = false;
-        if (p->engine) {
-            p->engine_ends(p->engine);
-        }
+    if (!posted && change(p, HD_MEET_OPEN, HD_MEET_OVER) && p->engine) {
+        p->engine_ends(p->engine);
     }
     if (p->gate) {
-        hd_device_gate_drop(p->gate);
+        hd_device_gate_leave(p->gate, false);
     }
 }

@@ -77,22 +77,15 @@ static ucc_status_t describe(const work_t *w, hd_device_job_t *job) {
  * the device's. */
 static ucc_status_t launch(const work_t *w, hd_devices_t *devices, hd_line_t *line) {
     hd_device_job_t job = {.width = {.blocks = line->info.width}};
-    hd_device_table_t *table;
     if (w->k == 1 && w->m == 1) {
         return devices->driver->copy(line->stream, (uint8_t *)w->dst[0] + w->range.at, 0,
                                      (const uint8_t *)w->src[0] + w->range.at, 0, w->range.bytes);
     }
-    ucc_status_t status = hd_line_table(devices, line, w->k + w->m, &job.table, &table);
+    ucc_status_t status = hd_line_table(devices, line, w->k + w->m, &job);
     if (status == UCC_OK) {
         status = describe(w, &job);
     }
-    if (status != UCC_OK || job.launch.blocks == 0) {
-        return status;
-    }
-    if (table && job.table.used) {
-        status = hd_line_fill(devices, line, table, job.table.used);
-    }
-    return status == UCC_OK ? devices->driver->launch(line->stream, &job.launch) : status;
+    return status == UCC_OK ? hd_device_launch(devices, line->stream, line, &job) : status;
 }
 
 /* Lets whatever is enqueued for this exchange come after what the members' streams had. The caller
@@ -276,7 +269,7 @@ static ucc_status_t enter(hd_op_t *op) {
 static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_line_lock(line);
-    ucc_status_t status = hd_device_record_own(op, line->stream);
+    ucc_status_t status = hd_device_record(op, &part->own, line->stream);
     hd_line_unlock(line);
     return status == UCC_OK ? hd_device_join(op, &part->own, 1) : status;
 }

@@ -7,15 +7,15 @@
 
 #include "gpu/near.h"
 
-enum { MOST = 256 /* endpoints */ };
+enum { MOST = 256 /* endpoints */, BUFFER_SHIFT = 40 /* addresses of buffers are far apart */ };
 
+/* Endpoints, as if each had posted a call in the order of a stream of its own. */
 typedef struct show {
-    const hd_gpu_driver_t *driver;
+    hd_devices_t *devices; /* of which only the driver and the number of closed gates are read */
     uint32_t n;
-    uint8_t home[MOST];    /* device of each endpoint's buffers */
-    hd_devices_t *devices; /* of which only the number of closed gates is read */
+    bool reached;       /* the GPUs where endpoints have buffers reach each other's memory */
+    uint8_t home[MOST]; /* device of each endpoint's buffers */
     struct ucc_team team;
-    hd_group_t *group;
     uint64_t counts[MOST], displacements[MOST]; /* of v types, with all blocks of one size */
     hd_op_t op[MOST];
     hd_device_part_t part[MOST];
@@ -24,151 +24,120 @@ typedef struct show {
     const hd_call_t *call[MOST];
 } show_t;
 
-/* Addresses are far apart, one for each buffer. */
-enum { BUFFER_SHIFT = 40 };
-
-static uint8_t *buffer_of(uint32_t member, int side) {
-    return (uint8_t *)(uintptr_t)((uint64_t)(1 + 2 * member + (uint32_t)side) << BUFFER_SHIFT);
-}
-
-/* --- calls ------------------------------------------------------------------------------------ */
-
-/* Describes a call in which each endpoint gives so many bytes in all. False: that is nothing to a
- * type that divides them. */
-static bool describe(show_t *s, uint8_t type, size_t bytes, hd_call_t *call) {
-    const hd_coll_t *coll = &hd_coll[type];
-    bool divided = coll->source == HD_BLOCKS || coll->source == HD_VECTOR;
-    size_t element = coll->reducing ? sizeof(float) : 1;
-    size_t block = (divided ? bytes / s->n : bytes) / element * element;
-    for (uint32_t i = 0; i < s->n; i++) {
-        s->counts[i] = block / element;
-        s->displacements[i] = i * (block / element);
-    }
-    hd_vector_t blocks = {s->counts, s->displacements, true, true};
-    *call = (hd_call_t){.type = type,
-                        .device = true,
-                        .element = element,
-                        .send_element = element,
-                        .bytes = block,
-                        .count = block / element,
-                        .total = divided ? block * s->n : block,
-                        .send = blocks,
-                        .receive = blocks};
-    return block > 0 && (!coll->reducing || hd_reducer_init(&call->reducer, UCC_DT_FLOAT32,
-                                                            UCC_OP_SUM, s->n) == UCC_OK);
-}
-
-/* Fills in the operations and parts, as if the members had posted in the order of streams. */
-static void post(show_t *s, const hd_call_t *call) {
-    for (uint32_t i = 0; i < s->n; i++) {
-        hd_device_part_t *part = &s->part[i];
-        hd_op_t *op = &s->op[i];
-        op->device = part;
-        op->n = s->n;
-        op->me = i;
-        op->team = &s->team;
-        op->group = s->group;
-        op->place = (hd_place_t){.board = s->group->board, .me = i, .n = s->n, .k = 1};
-        op->team_ep = i;
-        op->call = *call;
-        op->call.is_root = hd_coll[call->type].rooted && i == call->root;
-        op->call.src = buffer_of(i, HD_SIDE_SRC);
-        op->call.dst = buffer_of(i, HD_SIDE_DST);
-        hd_device_buffers_of(op, &s->src[i], &s->dst[i]);
-        s->call[i] = &op->call;
-        *part =
-            (hd_device_part_t){.device = s->home[i], .send = call->send, .receive = call->receive};
-        part->order.is = true;
-        part->order.stream = (hd_gpu_stream_t){.device = s->home[i], .handle = op};
-        for (int side = 0; side < HD_SIDES; side++) {
-            part->side[side] = (hd_device_side_t){.memory = {.kind = HD_GPU_DEVICE,
-                                                             .device = s->home[i],
-                                                             .base = (uintptr_t)buffer_of(i, side),
-                                                             .bytes = (size_t)1 << BUFFER_SHIFT},
-                                                  .at = buffer_of(i, side)};
-        }
+/* Says whose the buffers of an endpoint are, which does not depend on the call. */
+static void enter(show_t *s, uint32_t i) {
+    hd_device_part_t *part = &s->part[i];
+    hd_op_t *op = &s->op[i];
+    op->device = part;
+    op->team = &s->team;
+    op->n = op->place.n = s->n;
+    part->device = s->home[i];
+    part->order.is = true;
+    part->order.stream = (hd_gpu_stream_t){.device = s->home[i], .handle = op};
+    for (uint32_t side = 0; side < HD_SIDES; side++) {
+        uintptr_t at = (uintptr_t)(1 + HD_SIDES * i + side) << BUFFER_SHIFT;
+        part->side[side].at = (const void *)at; // NOLINT(performance-no-int-to-ptr)
+        part->side[side].memory = (hd_gpu_memory_t){.kind = HD_GPU_DEVICE,
+                                                    .device = s->home[i],
+                                                    .base = at,
+                                                    .bytes = (size_t)1 << BUFFER_SHIFT};
     }
 }
 
-/* Returns whether all GPUs where endpoints have buffers reach each other's memory. */
-static ucc_status_t all_reach(const show_t *s, bool *yes) {
+static ucc_status_t place_endpoints(show_t *s) {
+    const hd_gpu_driver_t *driver = s->devices->driver;
+    hd_gpu_places_t gpus;
+    hd_locality_t where[MOST];
     uint64_t used = 0;
-    ucc_status_t status = UCC_OK;
+    ucc_status_t status = hd_gpu_locate(driver, &gpus);
     for (uint32_t i = 0; i < s->n; i++) {
+        hd_topo_place(hd_topo_get(), i, s->n, &where[i]);
+    }
+    if (status == UCC_OK) {
+        status = hd_gpu_share_out(&gpus, where, s->n, (hd_gpu_crowd_t){0}, s->home);
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        enter(s, i);
         used |= UINT64_C(1) << s->home[i];
     }
-    *yes = true;
-    for (uint32_t d = 0; d < s->driver->devices && status == UCC_OK; d++) {
+    s->reached = true;
+    for (uint32_t d = 0; d < driver->devices && status == UCC_OK; d++) {
         hd_gpu_info_t info = {.peers = 0};
-        status = s->driver->info((int)d, &info);
-        *yes = *yes && (!(used >> d & 1) || (used & ~(info.peers | UINT64_C(1) << d)) == 0);
+        status = driver->info((int)d, &info);
+        bool all = (used & ~(info.peers | UINT64_C(1) << d)) == 0;
+        s->reached = s->reached && (all || !(used >> d & 1));
     }
     return status;
 }
 
-/* Returns an endpoint whose buffers are on the device. */
-static uint32_t find_claimer(const show_t *s, int device) {
-    uint32_t i = s->n - 1;
-    while (i > 0 && s->home[i] != device) {
-        i--;
+/* Lets all endpoints post a call in which each gives so many bytes in all. False: that is nothing
+ * to a type that divides them. */
+static bool post(show_t *s, uint8_t type, size_t bytes) {
+    const hd_coll_t *coll = &hd_coll[type];
+    bool divided = coll->source == HD_BLOCKS || coll->source == HD_VECTOR;
+    size_t element = coll->reducing ? sizeof(float) : 1;
+    size_t count = (divided ? bytes / s->n : bytes) / element;
+    hd_vector_t blocks = {s->counts, s->displacements, true, true};
+    hd_call_t call = {.type = type,
+                      .device = true,
+                      .element = element,
+                      .send_element = element,
+                      .bytes = count * element,
+                      .count = count,
+                      .total = count * element * (divided ? s->n : 1),
+                      .send = blocks,
+                      .receive = blocks};
+    if (count == 0 || (coll->reducing && hd_reducer_init(&call.reducer, UCC_DT_FLOAT32, UCC_OP_SUM,
+                                                         s->n) != UCC_OK)) {
+        return false;
     }
-    return i;
+    for (uint32_t i = 0; i < s->n; i++) {
+        hd_op_t *op = &s->op[i];
+        s->counts[i] = count;
+        s->displacements[i] = i * count;
+        call.is_root = coll->rooted && i == call.root;
+        call.src = s->part[i].side[HD_SIDE_SRC].at;
+        call.dst = (void *)(uintptr_t)s->part[i].side[HD_SIDE_DST].at;
+        s->part[i].send = s->part[i].receive = blocks;
+        op->call = call;
+        hd_device_buffers_of(op, &s->src[i], &s->dst[i]);
+        s->call[i] = &op->call;
+    }
+    return true;
 }
 
 /* --- for people ------------------------------------------------------------------------------ */
 
-static const char *name_of(const hd_device_view_t *v) {
-    switch (v->way) {
-    case HD_DEVICE_COPIES:
-        return "copies";
-    case HD_DEVICE_WINDOWS:
-        return "windows";
-    case HD_DEVICE_PARTIALS:
-        return "partials";
-    case HD_DEVICE_FUSED:
-        break;
-    }
-    return v->shares > 1 ? "shares" : "one";
-}
-
-/* Decides share `share` of a call whose members have posted. */
-static ucc_status_t decide(show_t *s, const hd_work_t *work, uint32_t share, bool reached,
-                           hd_device_view_t *v) {
-    *v = (hd_device_view_t){
-        .op = &s->op[0], .work = work, .devices = s->devices, .share = share, .ordered = true};
-    ucc_status_t status = hd_device_decide(v, &reached);
-    v->op = &s->op[find_claimer(s, v->device)];
-    return status;
-}
-
 /* Prints a cell, such as "shares 2*", in 16 characters. */
 static ucc_status_t print_cell(show_t *s, uint8_t type, size_t bytes, FILE *out) {
-    hd_work_t work = {.src = s->src, .dst = s->dst, .call = s->call};
+    static const char *const way[] = {[HD_DEVICE_COPIES] = "copies",
+                                      [HD_DEVICE_WINDOWS] = "windows",
+                                      [HD_DEVICE_PARTIALS] = "partials"};
+    const hd_work_t work = {.src = s->src, .dst = s->dst, .call = s->call};
     hd_device_view_t v;
-    hd_call_t call;
     char text[32];
-    bool reached;
-    if (!describe(s, type, bytes, &call)) {
+    uint32_t share = 0, claimer = 0;
+    bool own = true;
+    if (!post(s, type, bytes)) {
         fprintf(out, "%15s ", "-");
         return UCC_OK;
     }
-    post(s, &call);
-    ucc_status_t status = all_reach(s, &reached);
-    if (status == UCC_OK) {
-        status = decide(s, &work, 0, reached, &v);
-    }
-    if (status != UCC_OK) {
-        return status;
-    }
-    bool own = v.way == HD_DEVICE_FUSED || v.way == HD_DEVICE_COPIES;
-    snprintf(text, sizeof(text), "%s %u", name_of(&v), v.shares);
-    for (uint32_t share = 0; share < v.shares && own && status == UCC_OK; share++) {
-        hd_device_view_t each;
-        status = decide(s, &work, share, reached, &each);
-        own = status == UCC_OK && hd_device_suits_own(&each);
-    }
+    do {
+        v = (hd_device_view_t){
+            .op = s->op, .work = &work, .devices = s->devices, .share = share, .ordered = true};
+        ucc_status_t status = hd_device_decide(&v, &s->reached);
+        if (status != UCC_OK) {
+            return status;
+        }
+        for (claimer = 0; s->home[claimer] != v.device; claimer++) {
+        }
+        v.op = &s->op[claimer];
+        own = own && hd_device_suits_own(&v);
+    } while (++share < v.shares);
+    const char *fused = v.shares > 1 ? "shares" : "one";
+    snprintf(text, sizeof(text), "%s %u", v.way == HD_DEVICE_FUSED ? fused : way[v.way], v.shares);
     fprintf(out, "%15s%c", text, own ? '*' : ' ');
-    return status;
+    return UCC_OK;
 }
 
 static ucc_status_t print_table(show_t *s, FILE *out) {
@@ -206,7 +175,7 @@ static void print_across(const show_t *s, FILE *out) {
         "the network; large ",
         out);
     for (uint8_t type = 0; type < HD_N_TYPES; type++) {
-        if (hd_device_may_pipeline(type, s->n, s->driver->devices)) {
+        if (hd_device_may_pipeline(type, s->n, s->devices->driver->devices)) {
             fprintf(out, "%s%s", comma, hd_type_name(type));
             comma = ", ";
         }
@@ -216,54 +185,36 @@ static void print_across(const show_t *s, FILE *out) {
           out);
 }
 
-static ucc_status_t place_endpoints(show_t *s) {
-    hd_gpu_places_t gpus;
-    hd_locality_t where[MOST];
-    ucc_status_t status = hd_gpu_locate(s->driver, &gpus);
-    for (uint32_t i = 0; i < s->n; i++) {
-        hd_topo_place(hd_topo_get(), i, s->n, &where[i]);
-    }
-    if (status == UCC_OK) {
-        status = hd_gpu_share_out(&gpus, where, s->n, (hd_gpu_crowd_t){0}, s->home);
-    }
-    return status;
-}
-
-/* Takes what showing needs, prints all, and gives it back. */
-static ucc_status_t show(ucc_lib_h lib, const hd_gpu_driver_t *driver, uint32_t n, FILE *out) {
-    hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
-    show_t *s = hd_alloc(HD_LINE, sizeof(*s));
-    if (!s) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    s->driver = driver;
-    s->n = n < MOST ? n : MOST;
-    s->team.lib = lib;
-    s->devices = hd_devices_make(driver);
-    s->group = s->devices ? hd_group_create(s->n, &config) : NULL;
-    ucc_status_t status = s->group ? place_endpoints(s) : UCC_ERR_NO_MEMORY;
+static ucc_status_t print_all(show_t *s, FILE *out) {
+    ucc_status_t status = place_endpoints(s);
     if (status == UCC_OK) {
         status = print_table(s, out);
     }
     if (status == UCC_OK) {
         print_across(s, out);
     }
-    if (s->group) {
-        hd_home_unpin(&s->group->home);
-    }
-    if (s->devices) {
-        hd_devices_unmake(s->devices);
-    }
-    hd_free(s);
     return status;
 }
 
 ucc_status_t hd_device_print_plans(ucc_lib_h lib, uint32_t n, FILE *out) {
     const hd_gpu_driver_t *driver;
+    ucc_status_t status = UCC_OK;
     if (hd_gpu_peek(&driver) != UCC_OK) {
         return UCC_OK;
     }
-    ucc_status_t status = driver->devices ? show(lib, driver, n, out) : UCC_OK;
+    if (driver->devices) {
+        show_t *s = hd_alloc(HD_LINE, sizeof(*s));
+        hd_devices_t *devices = s ? hd_devices_make(driver) : NULL;
+        status = UCC_ERR_NO_MEMORY;
+        if (devices) {
+            s->devices = devices;
+            s->n = n < MOST ? n : MOST;
+            s->team.lib = lib;
+            status = print_all(s, out);
+            hd_devices_unmake(devices, false);
+        }
+        hd_free(s);
+    }
     hd_gpu_close();
     return status;
 }

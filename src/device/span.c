@@ -225,7 +225,7 @@ static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, boo
         status = copy(op, r, line, in);
     }
     if (status == UCC_OK && part->order.is && !in) {
-        status = hd_device_record_own(op, line->stream);
+        status = hd_device_record(op, &part->own, line->stream);
     }
     ucc_status_t signalled = hd_line_signal(op->team->devices, line);
     if (signalled != UCC_OK) {

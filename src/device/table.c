@@ -32,12 +32,12 @@ static ucc_status_t take_table(hd_devices_t *devices, int device, hd_device_tabl
     if (status == UCC_OK) {
         status = driver->take(device, HD_GPU_DEVICE, bytes, &table->device);
     }
-    if (status != UCC_OK) {
+    if (status == UCC_OK) {
+        table->capacity = capacity;
+    } else {
         put_table(driver, table);
-        return status;
     }
-    table->capacity = capacity;
-    return UCC_OK;
+    return status;
 }
 
 static hd_gpu_table_t table_of(const hd_device_table_t *table, uint32_t words) {
@@ -49,68 +49,67 @@ static hd_gpu_table_t table_of(const hd_device_table_t *table, uint32_t words) {
 
 /* --- a line's -------------------------------------------------------------------------------- */
 
-/* Returns a table that nobody reads any more, a large enough one if there is one. NULL: all are in
- * use, or there are none. */
+/* Returns a table that nobody reads any more: a large enough one if there is one, or a new one if
+ * all are in use. To wait for one of those would be to wait for streams of the user's, which may
+ * wait for what the caller is going to do. NULL: there is no memory (logged). */
 static hd_device_table_t *find_table(hd_line_t *line, uint32_t words) {
     hd_device_table_t *found = NULL;
     for (hd_device_table_t *table = line->table; table; table = table->next) {
-        if (!hd_gpu_word_reached(line->word, table->ticket)) {
-            continue;
-        }
-        if (!found || (found->capacity < words && table->capacity > found->capacity)) {
+        bool larger = !found || (found->capacity < words && table->capacity > found->capacity);
+        if (larger && hd_gpu_word_reached(line->word, table->ticket)) {
             found = table;
         }
-        if (found->capacity >= words) {
-            return found;
-        }
+    }
+    if (found) {
+        return found;
+    }
+    found = hd_alloc(HD_LINE, sizeof(*found));
+    if (found) {
+        found->next = line->table;
+        line->table = found;
+    } else {
+        hd_error("device %d: no memory for a table of a launch", line->stream.device);
     }
     return found;
 }
 
-/* Adds a table. To wait for one of the others would be to wait for streams of the user's, which may
- * wait for what the caller is going to do. */
-static hd_device_table_t *add_table(hd_line_t *line) {
-    hd_device_table_t *table = hd_alloc(HD_LINE, sizeof(*table));
-    if (!table) {
-        hd_error("device %d: no memory for a table of a launch", line->stream.device);
-        return NULL;
-    }
-    table->next = line->table;
-    line->table = table;
-    return table;
-}
-
 ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t words,
-                           hd_gpu_table_t *out, hd_device_table_t **kept) {
-    *out = (hd_gpu_table_t){0};
-    *kept = NULL;
+                           hd_device_job_t *job) {
     if (words <= HD_GPU_WORDS) {
         return UCC_OK;
     }
     hd_assert(hd_line_is_locked(line));
     hd_device_table_t *table = find_table(line, words);
-    if (!table && !(table = add_table(line))) {
-        return UCC_ERR_NO_MEMORY;
+    ucc_status_t status = table ? UCC_OK : UCC_ERR_NO_MEMORY;
+    if (table && table->capacity < words) {
+        status = take_table(devices, line->stream.device, table, words);
     }
-    if (table->capacity < words) {
-        ucc_status_t status = take_table(devices, line->stream.device, table, words);
-        if (status != UCC_OK) {
-            return status;
-        }
+    if (status == UCC_OK) {
+        job->table = table_of(table, words);
+        job->kept = table;
     }
-    *out = table_of(table, words);
-    *kept = table;
-    return UCC_OK;
+    return status;
 }
 
-ucc_status_t hd_line_fill(hd_devices_t *devices, hd_line_t *line, hd_device_table_t *table,
-                          uint32_t words) {
-    hd_assert(hd_line_is_locked(line));
-    hd_assert_le(words, table->capacity);
-    hd_assert_le(table->ticket, line->ticket); /* else its last words are still to be read */
-    table->ticket = line->ticket + 1;
-    return devices->driver->copy(line->stream, table->device->memory, line->stream.device,
-                                 table->host->memory, -1, words * sizeof(uint64_t));
+ucc_status_t hd_device_launch(hd_devices_t *devices, hd_gpu_stream_t stream, hd_line_t *line,
+                              const hd_device_job_t *job) {
+    const hd_gpu_table_t *words = &job->table;
+    hd_device_table_t *kept = job->kept;
+    ucc_status_t status = UCC_OK;
+    if (!job->launch.blocks) {
+        return UCC_OK;
+    }
+    if (words->used && kept) {
+        hd_assert(hd_line_is_locked(line));
+        hd_assert_le(words->used, kept->capacity);
+        hd_assert_le(kept->ticket, line->ticket); /* else its last words are still to be read */
+        kept->ticket = line->ticket + 1;
+    }
+    if (words->used) {
+        status = devices->driver->copy(stream, (void *)(uintptr_t)words->device, stream.device,
+                                       words->host, -1, words->used * sizeof(uint64_t));
+    }
+    return status == UCC_OK ? devices->driver->launch(stream, &job->launch) : status;
 }
 
 void hd_line_put_tables(hd_devices_t *devices, hd_line_t *line, bool forget) {
@@ -169,24 +168,20 @@ ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint
         return UCC_ERR_NO_MEMORY;
     }
     kept->devices = devices;
-    *out = (hd_gpu_table_t){0};
     ucc_status_t status = UCC_OK;
     if (words > HD_GPU_WORDS) {
         status = take_table(devices, stream.device, &kept->table, words);
     }
+    /* relaxed, both: devices are not given up while I use them */
+    atomic_fetch_add_explicit(&devices->graphs, 1, memory_order_relaxed);
+    if (status == UCC_OK && words > HD_GPU_WORDS) {
+        *out = table_of(&kept->table, words);
+    }
     if (status == UCC_OK) {
-        /* relaxed: devices are not given up while I use them */
-        atomic_fetch_add_explicit(&devices->graphs, 1, memory_order_relaxed);
-        if (kept->table.capacity) {
-            *out = table_of(&kept->table, words);
-        }
         status = devices->driver->keep(stream, let_go, kept);
-        if (status != UCC_OK) {
-            /* relaxed: as above */
-            atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed);
-        }
     }
     if (status != UCC_OK) {
+        atomic_fetch_sub_explicit(&devices->graphs, 1, memory_order_relaxed);
         put_table(devices->driver, &kept->table);
         hd_free(kept);
     }

@@ -11,34 +11,24 @@ void hd_trip_note(hd_trip_t *t, ucc_status_t status) {
     }
 }
 
-/* Lets the line wait, before anything is enqueued there, until the members' streams have come to
- * their posts. */
-static void await_ready(hd_trip_t *t, const hd_line_t *line) {
-    uint64_t bit = UINT64_C(1) << line->stream.device;
-    if (t->status == UCC_OK && !(t->ready & bit)) {
-        hd_trip_note(t, hd_device_await_ready(t->v, line->stream));
-        t->ready |= bit;
-    }
-}
-
 hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end) {
     hd_assert(hd_line_is_locked(line));
     hd_assert_eq(line->stream.device, v->device);
     hd_trip_t t = {
         .v = v, .driver = v->devices->driver, .line = line, .end = end, .status = UCC_OK};
-    await_ready(&t, line);
+    (void)hd_trip_line(&t, v->device);
     return t;
 }
 
 hd_line_t *hd_trip_line(hd_trip_t *t, int device) {
-    hd_line_t *line = t->line;
-    if (device != t->v->device) {
-        line = hd_devices_line(t->v->devices, device, t->v->op->group);
-    }
-    if (line) {
-        await_ready(t, line);
-    } else {
+    uint64_t bit = UINT64_C(1) << device;
+    hd_line_t *line =
+        device == t->v->device ? t->line : hd_devices_line(t->v->devices, device, t->v->op->group);
+    if (!line) {
         hd_trip_note(t, UCC_ERR_IO_ERROR);
+    } else if (t->status == UCC_OK && !(t->ready & bit)) { /* nothing is enqueued there yet */
+        hd_trip_note(t, hd_device_await_ready(t->v, line->stream));
+        t->ready |= bit;
     }
     return line;
 }
@@ -65,28 +55,21 @@ void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *wha
                     hd_gpu_width_t width) {
     hd_devices_t *devices = t->v->devices;
     uint8_t type = t->v->op->call.type;
-    hd_gpu_launch_t launch = {.blocks = 0};
-    hd_gpu_table_t words;
-    hd_device_table_t *table = NULL;
+    hd_device_job_t job = {.launch.blocks = 0};
     if (t->status == UCC_OK) {
-        hd_trip_note(t, hd_line_table(devices, line, hd_gpu_reduce_words(what), &words, &table));
+        hd_trip_note(t, hd_line_table(devices, line, hd_gpu_reduce_words(what), &job));
     }
     if (t->status == UCC_OK) {
         hd_trip_note(t, hd_coll[type].prefix
-                            ? hd_gpu_scan(&launch, what, type == HD_EXSCAN, width, &words)
-                            : hd_gpu_reduce(&launch, what, width, &words));
+                            ? hd_gpu_scan(&job.launch, what, type == HD_EXSCAN, width, &job.table)
+                            : hd_gpu_reduce(&job.launch, what, width, &job.table));
     }
-    if (t->status != UCC_OK || !launch.blocks) {
+    if (t->status != UCC_OK || !job.launch.blocks) {
         return;
     }
     t->used |= UINT64_C(1) << line->stream.device;
-    if (words.used) {
-        hd_trip_note(t, hd_line_fill(devices, line, table, words.used));
-    }
-    if (t->status == UCC_OK) {
-        hd_trip_note(t, t->driver->launch(line->stream, &launch));
-    }
-    if (words.used && t->status == UCC_OK) { /* whoever waits for the table waits for this ticket */
+    hd_trip_note(t, hd_device_launch(devices, line->stream, line, &job));
+    if (job.table.used && t->status == UCC_OK) { /* who waits for the table waits for this ticket */
         hd_trip_note(t, hd_line_signal(devices, line));
     }
 }
@@ -99,11 +82,9 @@ static ucc_status_t join_device(hd_trip_t *t, hd_line_t *line) {
     if (t->status == UCC_OK) {
         hd_trip_note(t, t->driver->wait(t->line->stream, end->event, HD_GPU_SITE_END));
     }
-    if (t->status == UCC_OK) {
-        return UCC_OK;
-    }
-    ucc_status_t status = t->status; /* the host waits for the device instead */
-    if (hd_line_drain(t->v->devices, line) != UCC_OK) {
+    ucc_status_t status = t->status;
+    if (status != UCC_OK && hd_line_drain(t->v->devices, line) != UCC_OK) {
+        /* The host could not wait for the device instead. */
         hd_line_break(t->line);
         /* relaxed: read when all users are gone. What is enqueued may wait for what never comes. */
         atomic_store_explicit(&t->v->devices->abandoned, true, memory_order_relaxed);

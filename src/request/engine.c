@@ -148,7 +148,7 @@ ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out
     if (!ee) {
         return UCC_ERR_NO_MEMORY;
     }
-    ee->devices = hd_devices_share(devices);
+    ee->devices = hd_devices_open();
     ee->stream = known;
     enlist(ee);
     *out = ee;

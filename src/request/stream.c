@@ -57,18 +57,17 @@ ucc_status_t hd_request_join(hd_request_t *r) {
 ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on) {
     bool nothing = r->route == HD_ROUTE_NOTHING && !r->run; /* zero bytes */
     ucc_team_h team = r->op.team;
-    hd_device_post_t post;
+    hd_device_post_t post = {.known = ee ? hd_ee_stream(ee) : NULL,
+                             .handle = handle,
+                             .on = on,
+                             .engine = ee,
+                             .engine_ends = hd_ee_end};
     if (nothing || !hd_request_may_post(r)) {
         return hd_request_post(r); /* which logs why it may not be posted */
     }
-    const hd_device_posting_t how = {.known = ee ? hd_ee_stream(ee) : NULL,
-                                     .handle = handle,
-                                     .on = on,
-                                     .engine = ee,
-                                     .engine_ends = hd_ee_end};
     ucc_status_t status = check_kind(r);
     if (status == UCC_OK) {
-        status = hd_device_arm(&r->op, &how, &post);
+        status = hd_device_arm(&r->op, &post);
     }
     if (status != UCC_OK) {
         return status;

@@ -310,7 +310,7 @@ Test(device_errors, pinned_memory_is_asked_about_as_any_other) {
         cr_assert(!yes);
     }
     cr_assert_eq(asked, 2); /* once for each device */
-    hd_devices_unmake(devices);
+    hd_devices_unmake(devices, false);
 }
 
 /* The first half of it is registered: devices must not be given the rest. */
