@@ -119,9 +119,11 @@ typedef struct hd_device_left {
 
 /* Memory that hangs on a line from when it is first needed until the line's end: a structure of the
  * file that needs it, which begins with this. The line knows no more of it than how to end it. */
-typedef struct hd_line_memory {
-    void (*put)(hd_devices_t *devices, struct hd_line_memory *self); /* gives back all of it */
-} hd_line_memory_t;
+typedef struct hd_line_memory hd_line_memory_t;
+typedef void hd_line_memory_fn(hd_devices_t *devices, hd_line_memory_t *self);
+struct hd_line_memory {
+    hd_line_memory_fn *put; /* gives back all of it */
+};
 
 enum {
     HD_LINE_BOUNCE,   /* pinned memory through which devices pass data on (windows.c) */
@@ -412,16 +414,25 @@ hd_device_range_t hd_device_range(size_t count, size_t element, uint32_t share, 
  * NULL: there is none (logged). */
 void *hd_device_scratch(const hd_device_view_t *v, size_t bytes);
 
+/* Returns what hangs on the line under this number (HD_LINE_*). When that is first needed, it is
+ * made: so many bytes, all zero but for `put`. NULL: there is no memory (logged). The caller holds
+ * the line's lock. */
+void *hd_line_memory(const hd_op_t *op, hd_line_t *line, int which, size_t bytes,
+                     hd_line_memory_fn *put);
+
 /* Rows for one device, in launches that need no table. */
 enum { HD_DEVICE_ROWS = HD_GPU_WORDS / HD_GPU_ROW_WORDS /* of a launch */ };
 typedef struct hd_device_rows {
+    const hd_gpu_driver_t *driver;
     const hd_line_t *line;
     uint32_t n, launches;
     ucc_status_t status; /* the first error: nothing is enqueued after it */
     hd_gpu_row_t row[HD_DEVICE_ROWS];
 } hd_device_rows_t;
+/* Adds a row. Rows that follow each other become one; those that fill a launch are enqueued. */
+void hd_device_add_row(hd_device_rows_t *rows, hd_gpu_row_t row);
 /* Enqueues the rows that there are. */
-void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows);
+void hd_device_launch_rows(hd_device_rows_t *rows);
 
 /* --- table.c --------------------------------------------------------------------------------- */
 
@@ -709,10 +720,6 @@ typedef struct hd_trip {
     uint64_t used;       /* devices on which something has been enqueued, by bit */
     uint64_t ready;      /* devices that wait for the members' streams, by bit */
     ucc_status_t status; /* the first error: nothing is enqueued after it */
-    /* of windows alone */
-    struct hd_bounce *bounce;
-    uint32_t slot;
-    uint64_t fills, drains; /* devices that do so in this window, by bit */
 } hd_trip_t;
 
 hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end);
@@ -723,6 +730,10 @@ void hd_trip_note(hd_trip_t *t, ucc_status_t status);
 hd_line_t *hd_trip_line(hd_trip_t *t, int device);
 /* Records the mark on the line, unless something has failed. */
 void hd_trip_mark(hd_trip_t *t, hd_mark_t *mark, const hd_line_t *line);
+/* Lets the line come after the marks of these devices (by bit), as far as they are recorded; its
+ * own device's counts as one that is not. */
+void hd_trip_await(hd_trip_t *t, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
+                   hd_gpu_site_t site);
 /* Enqueues the reduction on the line, unless something has failed. If it has more words than a
  * launch's arguments hold, the caller holds that line's lock. */
 void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *what,
@@ -770,7 +781,7 @@ void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
 void hd_device_follow_here(hd_op_t *op);
 
-/* --- pipeline.c -------------------------------------------------------------------------------- */
+/* --- pipeline.c ------------------------------------------------------------------------------ */
 
 /* Does the operation go by a relay instead of stand-ins, if this is the plan of the host? The same
  * at all endpoints of this process. */

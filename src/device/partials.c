@@ -234,26 +234,13 @@ static hd_gpu_width_t width_of(const making_t *m, const hd_line_t *line) {
                             .streaming = bytes > line->info.l2_bytes / 2};
 }
 
-/* Lets what the line does next come after the marks of these other devices, as far as they are
- * recorded. */
-static void await_marks(making_t *m, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
-                        hd_gpu_site_t site) {
-    hd_trip_t *t = &m->trip;
-    for (int d = 0; d < (int)t->driver->devices; d++) {
-        bool counts = (of >> d & 1) && mark[d].recorded && d != line->stream.device;
-        if (t->status == UCC_OK && counts) {
-            hd_trip_note(t, t->driver->wait(line->stream, mark[d].event, site));
-        }
-    }
-}
-
 static void make(making_t *m, int device) {
     hd_line_t *line = hd_trip_line(&m->trip, device);
     hd_device_range_t piece = {m->first, m->count}, share = share_of(m, device);
     if (!line || m->owned[device] + m->shared == 0) {
         return;
     }
-    await_marks(m, line, m->kept->combined, UINT64_MAX, HD_GPU_SITE_USED);
+    hd_trip_await(&m->trip, line, m->kept->combined, UINT64_MAX, HD_GPU_SITE_USED);
     for (uint32_t node = 0; node < m->nodes; node++) {
         hd_gpu_reduction_t what = reduction_of(m, m->owner[node] < 0 ? share : piece);
         void *dst = makes(m, node, device) ? partial_at(m, node, device) : NULL;
@@ -321,7 +308,7 @@ static void combine(making_t *m, int device) {
         list_parts(m, &what);
     }
     if (line) {
-        await_marks(m, line, m->kept->made, m->made, HD_GPU_SITE_MADE);
+        hd_trip_await(&m->trip, line, m->kept->made, m->made, HD_GPU_SITE_MADE);
         hd_trip_reduce(&m->trip, line, &what, width_of(m, line));
         hd_trip_mark(&m->trip, &m->kept->combined[device], line);
     }
@@ -386,27 +373,10 @@ static void put_partials(hd_devices_t *devices, hd_line_memory_t *memory) {
     hd_free(partials);
 }
 
-/* Returns the line's partials, which are made when they are first needed. NULL: there is no memory
- * (logged). */
-static partials_t *find_partials(const hd_op_t *op, hd_line_t *line) {
-    partials_t *partials = (partials_t *)(void *)line->memory[HD_LINE_PARTIALS];
-    if (partials) {
-        return partials;
-    }
-    partials = hd_alloc(HD_LINE, sizeof(*partials));
-    if (!partials) {
-        hd_error("%s: no memory for what devices reduce apart", hd_op_type_name(op));
-        return NULL;
-    }
-    partials->memory.put = put_partials;
-    line->memory[HD_LINE_PARTIALS] = &partials->memory;
-    return partials;
-}
-
 ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *line) {
     const hd_op_t *op = v->op;
     making_t m = {.v = v, .count = hd_device_source_of(op).bytes / op->call.element};
-    m.kept = find_partials(op, line);
+    m.kept = hd_line_memory(op, line, HD_LINE_PARTIALS, sizeof(*m.kept), put_partials);
     ucc_status_t status = m.kept ? take_lists(&m) : UCC_ERR_NO_MEMORY;
     if (status != UCC_OK) {
         return status;

@@ -130,9 +130,8 @@ static hd_device_side_t *side_of(hd_device_part_t *part, const region_t *r) {
 
 /* --- copying --------------------------------------------------------------------------------- */
 
-/* Copies that are being enqueued on a line: runs of bytes. Runs that follow each other are one. */
+/* Copies that are being enqueued on a line. */
 typedef struct copying {
-    const hd_gpu_driver_t *driver;
     uint8_t *stand_in;
     bool in; /* into the stand-in */
     hd_device_rows_t rows;
@@ -140,19 +139,9 @@ typedef struct copying {
 
 static void add_row(copying_t *c, uint8_t *user, size_t offset, size_t bytes) {
     uint8_t *stand_in = c->stand_in + offset;
-    hd_device_rows_t *rows = &c->rows;
-    hd_gpu_row_t row = {
-        .src = c->in ? user : stand_in, .dst = c->in ? stand_in : user, .bytes = bytes};
-    hd_gpu_row_t *last = rows->n ? &rows->row[rows->n - 1] : NULL;
-    if (last && (const uint8_t *)last->src + last->bytes == (const uint8_t *)row.src &&
-        (uint8_t *)last->dst + last->bytes == (uint8_t *)row.dst) {
-        last->bytes += bytes;
-        return;
-    }
-    if (rows->n == HD_DEVICE_ROWS) {
-        hd_device_launch_rows(c->driver, rows);
-    }
-    rows->row[rows->n++] = row;
+    hd_device_add_row(&c->rows, (hd_gpu_row_t){.src = c->in ? user : stand_in,
+                                               .dst = c->in ? stand_in : user,
+                                               .bytes = bytes});
 }
 
 /* Enqueues what is left. A single run is a copy, for which devices have engines of their own. */
@@ -161,11 +150,11 @@ static ucc_status_t end_rows(copying_t *c) {
     const hd_gpu_row_t *row = rows->row;
     int device = rows->line->stream.device;
     if (rows->n == 1 && rows->launches == 0) {
-        return c->driver->copy(rows->line->stream, row->dst, c->in ? -1 : device, row->src,
-                               c->in ? device : -1, row->bytes);
+        return rows->driver->copy(rows->line->stream, row->dst, c->in ? -1 : device, row->src,
+                                  c->in ? device : -1, row->bytes);
     }
     if (rows->n) {
-        hd_device_launch_rows(c->driver, rows);
+        hd_device_launch_rows(rows);
     }
     return rows->status;
 }
@@ -202,10 +191,9 @@ static void add_region(copying_t *c, const hd_op_t *op, const region_t *r, share
 }
 
 static ucc_status_t copy(hd_op_t *op, const region_t *r, const hd_line_t *line, bool in) {
-    copying_t c = {.driver = op->team->devices->driver,
-                   .stand_in = side_of(hd_device_part_of(op), r)->stand_in->memory,
+    copying_t c = {.stand_in = side_of(hd_device_part_of(op), r)->stand_in->memory,
                    .in = in,
-                   .rows.line = line};
+                   .rows = {.driver = op->team->devices->driver, .line = line}};
     add_region(&c, op, r, in ? r->fills : r->drains);
     return end_rows(&c);
 }

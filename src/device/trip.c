@@ -53,6 +53,16 @@ void hd_trip_mark(hd_trip_t *t, hd_mark_t *mark, const hd_line_t *line) {
     }
 }
 
+void hd_trip_await(hd_trip_t *t, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
+                   hd_gpu_site_t site) {
+    for (int d = 0; d < (int)t->driver->devices; d++) {
+        bool counts = of >> d & 1 && mark[d].recorded && d != line->stream.device;
+        if (t->status == UCC_OK && counts) {
+            hd_trip_note(t, t->driver->wait(line->stream, mark[d].event, site));
+        }
+    }
+}
+
 void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (mark[i].event) {
