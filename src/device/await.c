@@ -33,6 +33,7 @@ void hd_device_leave_order(hd_op_t *op) {
 void hd_device_begin_part(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     take_order(op);
+    hd_device_keep_users(op);
     part->outcome = UCC_OK;
     part->drained_by = 0;
     part->waits = 0;
@@ -49,6 +50,7 @@ ucc_status_t hd_device_ready(hd_op_t *op) {
 }
 
 void hd_device_undo(hd_op_t *op) {
+    hd_device_restore_users(op);
     hd_device_put_stand_ins(op);
     hd_device_leave_order(op);
 }

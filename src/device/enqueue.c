@@ -100,17 +100,7 @@ ucc_status_t hd_device_decide(hd_device_view_t *v, const bool *known) {
 
 /* Returns the most words of a table that the description may need. */
 static uint32_t count_words(const hd_device_view_t *v) {
-    if (v->way == HD_DEVICE_COPIES) {
-        return v->rows * HD_GPU_ROW_WORDS;
-    }
     return hd_coll[v->op->call.type].reducing ? hd_device_reduce_words(v) : hd_device_move_words(v);
-}
-
-static ucc_status_t describe_job(const hd_device_view_t *v, hd_device_job_t *job) {
-    if (v->way == HD_DEVICE_COPIES) {
-        return hd_device_copies(v, job);
-    }
-    return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
 /* Writes what those wait for who are to know of the end of what has been enqueued, which may be
@@ -165,7 +155,10 @@ static ucc_status_t describe(const hd_device_view_t *v, const spot_t *spot, hd_d
     } else if (spot->line) {
         status = hd_line_table(v->devices, spot->line, words, &job->table, table);
     }
-    return status == UCC_OK ? describe_job(v, job) : status;
+    if (status != UCC_OK) {
+        return status;
+    }
+    return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
 static ucc_status_t fill_table(const hd_device_view_t *v, const spot_t *spot,

@@ -181,9 +181,9 @@ typedef struct hd_device_side {
 
 enum { HD_SIDE_SRC, HD_SIDE_DST, HD_SIDES };
 
-/* What a call said before it named stand-ins (span.c). */
+/* What a call said before it named stand-ins (stage.c). */
 struct hd_device_users {
-    bool kept; /* the call names stand-ins */
+    bool kept; /* the call may name stand-ins */
     const uint8_t *src;
     uint8_t *dst;
     hd_vector_t send, receive;
@@ -257,8 +257,9 @@ typedef struct hd_device_order {
     _Atomic uint64_t meet; /* number of the post, HD_MEET_* */
 } hd_device_order_t;
 
-/* Pinned memory that the endpoints of a process have in common with the network (relay.c,
- * pipeline.c). */
+/* Pinned memory that the endpoints of a process have in common with the network (pipeline.c). It is
+ * taken for one exchange, each member drops it when it has no work on the device any more, and the
+ * last one gives it back (stage.c). */
 typedef struct hd_device_relay {
     /* Must stay first. block: as many bytes as the call has, at the same places. ticket: of what
      * was enqueued last, or 0 for nothing; under the line's lock until all slices are finished. */
@@ -274,19 +275,16 @@ typedef struct hd_device_relay {
 
 /* A member's part: hangs on its request. Its owner writes it before it publishes; while the
  * exchange is pinned, claimers read it by way of the call that the member has exposed. What comes
- * after `receive` is its owner's alone, but for `order`. */
+ * after `device` is its owner's alone, but for `order`. */
 typedef struct hd_device_part {
     hd_device_side_t side[HD_SIDES];
-    int device;                /* where its buffers are; -1: it has none */
-    hd_vector_t send, receive; /* the call's; for a stand-in, densely packed */
-    uint64_t *dense;           /* displacements of densely packed vectors */
+    int device;      /* where its buffers are; -1: it has none */
+    uint64_t *dense; /* displacements of densely packed vectors */
     uint32_t dense_entries;
     bool held; /* among processes: its stream has not come to the post, and nothing is copied */
     struct hd_device_done own; /* behind its last work: what its stream comes after */
     struct hd_device_users users;
     hd_device_relay_t *relay; /* which it has to drop; NULL: none */
-    const void *src;          /* what it publishes */
-    void *dst;
     hd_device_order_t order;
     /* from when everything is enqueued */
     ucc_status_t outcome;
@@ -308,7 +306,7 @@ typedef struct hd_device_slot {
 typedef enum hd_device_way {
     HD_DEVICE_FUSED,    /* one launch for each share */
     HD_DEVICE_PARTIALS, /* each device first reduces what lies there (partials.c) */
-    HD_DEVICE_COPIES,   /* copies among devices, and a launch for the rest (copies.c) */
+    HD_DEVICE_COPIES,   /* copies among devices, and a launch for the rest (moves.c) */
     HD_DEVICE_WINDOWS   /* not all buffers are reached: by pinned memory (windows.c) */
 } hd_device_way_t;
 
@@ -393,7 +391,19 @@ void hd_line_check(const hd_line_t *line);
  * caller is its owner. */
 void hd_device_check_part(const hd_op_t *op);
 
-/* --- share.c: where shares begin, memory to describe them in, rows --------------------------- */
+/* --- share.c: blocks, where shares begin, memory to describe them in, rows ------------------- */
+
+/* A block of a buffer. */
+typedef struct hd_device_block {
+    void *at;
+    size_t bytes;
+} hd_device_block_t;
+/* Returns block i of a buffer whose blocks the vector describes, in elements of so many bytes. */
+static inline hd_device_block_t hd_device_vector_block(const void *buffer, const hd_vector_t *v,
+                                                       size_t element, uint32_t i) {
+    return (hd_device_block_t){hd_at(buffer, hd_vector_displacement(v, i) * element),
+                               hd_vector_count(v, i) * element};
+}
 
 /* Elements at whose multiples ranges are cut, so that they begin at lines of memory, if buffers
  * do. */
@@ -573,43 +583,38 @@ bool hd_devices_have_pinned(hd_devices_t *devices, const hd_gpu_memory_t *memory
 /* Does the allocation go that far, as far as is known? */
 bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes);
 
-/* --- relay.c --------------------------------------------------------------------------------- */
-
-/* The operation fails while it is in no exchange: the others learn of it now, though nobody here
- * may pump the network for a while. */
-void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
-
-typedef struct hd_device_relay_need {
-    const char *name; /* of the collective, for the log */
-    const hd_group_t *group;
-    size_t bytes;
-    uint32_t users, segments;
-} hd_device_relay_need_t;
-
-/* Takes a relay on the line of device 0 that the group uses; each user will drop it. On an error
- * *out stays as it is (logged). */
-ucc_status_t hd_device_take_relay(const hd_device_relay_need_t *need, hd_device_relay_t **out);
-/* A member has no work on the device any more, and does not look at the relay from now on. */
-void hd_device_drop_relay(hd_device_relay_t *relay);
-
 /* --- stage.c --------------------------------------------------------------------------------- */
 
 /* One side of a call: so many bytes at a place, or the blocks of a vector. */
 typedef struct hd_device_extent {
     uint8_t *at;
     size_t bytes;
+    uint32_t blocks;           /* 1 without a vector */
     const hd_vector_t *vector; /* of the call; NULL: it is plain */
     size_t element;
 } hd_device_extent_t;
 hd_device_extent_t hd_device_source_of(const hd_op_t *op);
 hd_device_extent_t hd_device_result_of(const hd_op_t *op);
-/* Gives the vector displacements of the part's, by which its blocks lie one after the other from
- * now on. which: HD_SIDE_*. */
-ucc_status_t hd_device_make_dense(const hd_op_t *op, hd_vector_t *vector, int which);
+hd_device_block_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
 
-/* Takes stand-ins for memory of the host before the member publishes, copies what is sent, and says
- * where devices find it all. */
-ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst);
+/* Remembers what the call names, before stand-ins take the place of that; and names it again. */
+void hd_device_keep_users(hd_op_t *op);
+void hd_device_restore_users(hd_op_t *op);
+/* A frame's `finish` begins with this: the call names the user's buffers again. False: in the child
+ * of a fork the operation ends here, with *status, because what is enqueued is the parent's. */
+bool hd_device_is_ours(hd_op_t *op, ucc_status_t *status);
+/* Among processes, the operation fails while it is in no exchange: the others learn of it now,
+ * though nobody here may pump the network for a while. */
+void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
+/* Gives the call's vector, if the side has one, displacements by which its blocks lie one after the
+ * other. They are the part's. */
+ucc_status_t hd_device_make_dense(hd_op_t *op, const hd_device_extent_t *side);
+
+/* Takes a stand-in of so many bytes for a side. */
+ucc_status_t hd_device_take_stand_in(hd_op_t *op, hd_device_side_t *side, int device, size_t bytes);
+/* Takes stand-ins for memory of the host before the member publishes, copies what is sent, and lets
+ * the call name them. */
+ucc_status_t hd_device_stand_in(hd_op_t *op);
 /* Copies results to the host's memory, when the operation is complete. */
 void hd_device_copy_out(hd_op_t *op);
 /* Puts back the stand-ins, which nobody uses any more, and drops the relay. */
@@ -668,7 +673,7 @@ ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
 /* A frame's `copy_out`. */
 ucc_status_t hd_device_complete(hd_op_t *op);
 
-/* --- reduce.c, moves.c, copies.c: what a device does in which collective --------------------- */
+/* --- reduce.c, moves.c: what a device does in which collective ------------------------------- */
 
 /* Each of these describes a share. launch.blocks is 0, and so is copies, if the share is empty.
  * UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). The words are the most that the
@@ -677,7 +682,6 @@ ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job);
 uint32_t hd_device_reduce_words(const hd_device_view_t *v);
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job);
 uint32_t hd_device_move_words(const hd_device_view_t *v);
-ucc_status_t hd_device_copies(const hd_device_view_t *v, hd_device_job_t *job); /* v->rows rows */
 
 /* Is there a kernel for this reduction? Else UCC_ERR_NOT_SUPPORTED (logged). */
 ucc_status_t hd_device_can_reduce(const hd_call_t *call);

@@ -110,32 +110,27 @@ static int device_of(const hd_device_part_t *part) {
     return device < 0 && part->order.is ? part->order.stream.device : device;
 }
 
-/* op->start: publishes part->src and part->dst, which `enter` has found. */
+/* op->start: publishes the buffers that `enter` has let the call name. */
 static ucc_status_t publish(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
+    const void *src;
+    void *dst;
     hd_checked(hd_device_check_part(op));
-    hd_gpu_handed_over(part);
-    return hd_engine_start(op, part->src, part->dst);
+    hd_gpu_handed_over(hd_device_part_of(op));
+    hd_device_buffers_of(op, &src, &dst);
+    return hd_engine_start(op, src, dst);
 }
 
 /* Takes stand-ins for memory of the host, and says where devices find everything. If the member is
  * held (hd_device_order.held), it publishes when its stream has come to the post. */
 static ucc_status_t enter(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
-    const void *src;
-    void *dst;
     hd_device_begin_part(op);
     part->device = device_of(part);
-    part->send = op->call.send;
-    part->receive = op->call.receive;
-    hd_device_buffers_of(op, &src, &dst);
     ucc_status_t status = install_flight(op, count_slices(op));
     if (status == UCC_OK) {
-        status = hd_device_stand_in(op, &src, &dst);
+        status = hd_device_stand_in(op);
         part->device = device_of(part);
     }
-    part->src = src;
-    part->dst = dst;
     return status == UCC_OK ? hd_device_hold(op) : status;
 }
 
@@ -143,8 +138,8 @@ static ucc_status_t enter(hd_op_t *op) {
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_device_slot_t *f = flight_of(op);
-    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
-        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    if (!hd_device_is_ours(op, &status)) {
+        return status;
     }
     for (uint32_t s = 0; s < f->slices; s++) {
         hd_gpu_taken_over(&f->done[s]);

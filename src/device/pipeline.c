@@ -27,14 +27,32 @@ static uint8_t *relay_at(const hd_flight_t *f, size_t at) {
     return (uint8_t *)f->relay->late.block->memory + at;
 }
 
-/* The completer of the exchange takes the relay. */
+/* The completer of the exchange takes the relay. It needs no reference to the devices: the members'
+ * handles keep them. */
 static ucc_status_t take_relay(hd_flight_t *f) {
-    const hd_device_relay_need_t need = {.name = hd_type_name(f->call.type),
-                                         .group = f->crossing->group,
-                                         .bytes = f->call.bytes,
-                                         .users = f->n,
-                                         .segments = HD_FLIGHT_SEGMENTS};
-    return hd_device_take_relay(&need, &f->relay);
+    hd_device_relay_t *relay =
+        hd_alloc(HD_LINE, sizeof(*relay) + HD_FLIGHT_SEGMENTS * sizeof(relay->filled[0]));
+    hd_devices_t *devices = relay ? hd_devices_open() : NULL;
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    if (devices) {
+        relay->devices = devices;
+        relay->line = hd_devices_line(devices, 0, f->crossing->group);
+        status = relay->line
+                     ? devices->driver->take(0, HD_GPU_PINNED, f->call.bytes, &relay->late.block)
+                     : UCC_ERR_IO_ERROR;
+        hd_devices_close(devices);
+    } else {
+        hd_error("%s: no memory for what devices give to other processes",
+                 hd_type_name(f->call.type));
+    }
+    if (status != UCC_OK) {
+        hd_free(relay);
+        return status;
+    }
+    hd_gpu_taken_over(relay->late.block->memory);
+    atomic_init(&relay->users, f->n);
+    f->relay = relay;
+    return UCC_OK;
 }
 
 /* --- enqueuing ------------------------------------------------------------------------------- */
@@ -262,22 +280,19 @@ static const hd_passage_t passage_reduce = {
 
 /* --- a member -------------------------------------------------------------------------------- */
 
-/* Publishes part->src and part->dst, which claimers are given. */
 ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
+    const void *src;
+    void *dst;
     hd_checked(hd_device_check_part(op));
     hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
-    return hd_outer_start_work(op, part->src, part->dst);
+    hd_device_buffers_of(op, &src, &dst);
+    return hd_outer_start_work(op, src, dst);
 }
 
 static ucc_status_t enter(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    const hd_call_t *call = &op->call;
     hd_device_begin_part(op);
-    part->src = hd_coll[call->type].bcast ? call->src : hd_call_operand(call);
-    part->dst = hd_coll[call->type].bcast ? (void *)(uintptr_t)call->src : call->dst;
-    part->device = 0;
-    ucc_status_t status = hd_device_stand_in(op, &part->src, &part->dst);
+    hd_device_part_of(op)->device = 0;
+    ucc_status_t status = hd_device_stand_in(op);
     return status == UCC_OK ? hd_device_hold(op) : status;
 }
 
@@ -294,8 +309,8 @@ static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_flight_t *f = hd_flight_of(op);
-    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
-        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    if (!hd_device_is_ours(op, &status)) {
+        return status;
     }
     if (op->phase == HD_PHASE_COPY_IN) { /* the operation has been held, and is in no exchange */
         hd_device_span_fail(op, status);

@@ -76,8 +76,7 @@ static void post(show_t *s, const hd_call_t *call) {
         op->call.dst = buffer_of(i, HD_SIDE_DST);
         hd_device_buffers_of(op, &s->src[i], &s->dst[i]);
         s->call[i] = &op->call;
-        *part =
-            (hd_device_part_t){.device = s->home[i], .send = call->send, .receive = call->receive};
+        *part = (hd_device_part_t){.device = s->home[i]};
         part->order.is = true;
         part->order.stream = (hd_gpu_stream_t){.device = s->home[i], .handle = op};
         for (int side = 0; side < HD_SIDES; side++) {

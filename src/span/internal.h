@@ -112,7 +112,7 @@ struct hd_flight {
     /* combines the processes' partial results, and makes the result of them */
     hd_reducer_t reducer;
     hd_scratch_t own, legs_own; /* memory of the passage; small scratch of all legs */
-    /* of a passage of devices: pinned memory of all members (device/relay.c) */
+    /* of a passage of devices: pinned memory of all members (device/pipeline.c) */
     struct hd_device_relay *relay;
     _Atomic uint32_t lasting; /* segments whose legs have not ended well yet */
     hd_net_piece_t *pieces;
