@@ -178,7 +178,7 @@ static ucc_status_t enqueue_copies(const hd_device_view_t *v, hd_gpu_stream_t st
                                    const hd_device_job_t *job) {
     ucc_status_t status = UCC_OK;
     for (uint32_t i = 0; i < job->copies && status == UCC_OK; i++) {
-        const hd_device_copy_t *copy = &job->copy[(job->first_copy + i) % job->copies];
+        const hd_device_copy_t *copy = &job->copy[i];
         status = v->devices->driver->copy(stream, copy->to, copy->to_device, copy->from,
                                           copy->from_device, copy->bytes);
     }

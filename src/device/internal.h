@@ -369,7 +369,6 @@ typedef struct hd_device_copy {
     const void *from;
     size_t bytes;
     int to_device, from_device;
-    uint32_t sender;
 } hd_device_copy_t;
 
 /* Copies, and then a launch, that are being described. */
@@ -379,7 +378,6 @@ typedef struct hd_device_job {
     hd_gpu_table_t table;
     const hd_device_copy_t *copy; /* in the slice's scratch */
     uint32_t copies;
-    uint32_t first_copy; /* they are enqueued from this one on, and then those before it */
 } hd_device_job_t;
 
 /* --- check.c: walks, for builds with HD_DEBUG=2 (core/debug.h) and for tests ----------------- */
@@ -411,9 +409,6 @@ static inline size_t hd_device_grain(size_t element) {
     enum { BYTES = 256 };
     return BYTES % element == 0 ? BYTES / element : 1;
 }
-/* Returns how many of `count` things come before the share-th of shares, cut at multiples of
- * grain. */
-size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares);
 typedef struct hd_device_range {
     size_t first, count;
 } hd_device_range_t;
@@ -683,6 +678,12 @@ uint32_t hd_device_reduce_words(const hd_device_view_t *v);
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job);
 uint32_t hd_device_move_words(const hd_device_view_t *v);
 
+/* Returns what describes a reduction of these elements of the call's, but for operands and results;
+ * and describes the launch of one. */
+hd_gpu_reduction_t hd_device_reduction(const hd_call_t *call, size_t first, size_t count);
+ucc_status_t hd_device_describe(const hd_call_t *call, const hd_gpu_reduction_t *what,
+                                hd_gpu_launch_t *launch, hd_gpu_width_t width,
+                                hd_gpu_table_t *table);
 /* Is there a kernel for this reduction? Else UCC_ERR_NOT_SUPPORTED (logged). */
 ucc_status_t hd_device_can_reduce(const hd_call_t *call);
 
@@ -696,8 +697,8 @@ typedef struct hd_device_move {
 } hd_device_move_t;
 
 typedef void hd_device_each_fn(void *arg, const hd_device_move_t *move);
-/* Calls `each` for the blocks of a collective that moves data, by sender, but for what is in its
- * place already. UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
+/* Calls `each` for the blocks of a collective that moves data, by sender, from the first member of
+ * v->device on, but for what is in its place already. UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
 ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg);
 
 /* Do devices copy to each other? Then *rows says how many rows this share has besides.

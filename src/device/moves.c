@@ -19,11 +19,8 @@
  */
 #include "device/internal.h"
 
-enum {
-    GRAIN = 256, /* bytes: shares begin at lines of memory, if blocks do */
-    /* Of a device; above that, all is one launch: a copy costs its enqueuer some microseconds. */
-    MOST_COPIES = 64
-};
+/* Of a device; above that, all is one launch: a copy costs its enqueuer some microseconds. */
+enum { MOST_COPIES = 64 };
 
 /* --- block by block -------------------------------------------------------------------------- */
 
@@ -63,13 +60,16 @@ static bool find_move(const hd_device_view_t *v, uint32_t s, uint32_t d, hd_devi
 ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg) {
     const hd_call_t *call = &v->op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    uint32_t n = v->op->place.n, root = call->root;
+    uint32_t n = v->op->place.n, own = 0;
     bool swaps = coll->pairwise && call->in_place; /* a pair once, with the lower as the sender */
+    while (own + 1 < n && !hd_device_is_mine(v, hd_device_part(v, own)->device)) {
+        own++;
+    }
     for (uint64_t i = 0; i < (uint64_t)n * n; i++) {
-        uint32_t s = (uint32_t)(i / n), d = (uint32_t)(i % n);
+        uint32_t s = (uint32_t)((own + i / n) % n), d = (uint32_t)(i % n);
         hd_device_move_t move;
-        if ((coll->flow == HD_FROM_ROOT && s != root) || (coll->flow == HD_TO_ROOT && d != root) ||
-            (swaps && d <= s)) {
+        if ((coll->flow == HD_FROM_ROOT && s != call->root) ||
+            (coll->flow == HD_TO_ROOT && d != call->root) || (swaps && d <= s)) {
             continue;
         }
         if (!find_move(v, s, d, &move)) {
@@ -159,8 +159,7 @@ static void sort(void *arg, const hd_device_move_t *move) {
     }
     if (copies && s->copy) {
         hd_assert_lt(s->copies, MOST_COPIES);
-        s->copy[s->copies] =
-            (hd_device_copy_t){move->dst, move->src, move->bytes, to, from, move->from};
+        s->copy[s->copies] = (hd_device_copy_t){move->dst, move->src, move->bytes, to, from};
     } else if (!copies && s->row) {
         hd_assert_lt(s->rows, most_rows(s->v));
         s->row[s->rows] =
@@ -190,18 +189,6 @@ ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_
     return status;
 }
 
-/* Returns the first copy of what lies behind this device's endpoints. */
-static uint32_t first_copy(const sorter_t *s) {
-    uint32_t own = 0, first = 0;
-    while (!hd_device_is_mine(s->v, hd_device_part(s->v, own)->device)) {
-        own++;
-    }
-    while (first < s->copies && s->copy[first].sender < own) {
-        first++;
-    }
-    return first < s->copies ? first : 0;
-}
-
 static ucc_status_t sort_blocks(const hd_device_view_t *v, hd_device_job_t *job) {
     sorter_t s = {.v = v, .copying = v->way == HD_DEVICE_COPIES};
     size_t copy_bytes = MOST_COPIES * sizeof(*s.copy);
@@ -217,7 +204,6 @@ static ucc_status_t sort_blocks(const hd_device_view_t *v, hd_device_job_t *job)
     }
     job->copy = s.copy;
     job->copies = s.copies;
-    job->first_copy = first_copy(&s);
     return hd_gpu_rows(&job->launch, s.row, s.rows, job->width, &job->table);
 }
 
@@ -252,16 +238,15 @@ ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
     uint32_t n = v->op->place.n;
-    size_t at = hd_device_cut(call->bytes, GRAIN, v->share, v->shares);
-    size_t end = hd_device_cut(call->bytes, GRAIN, v->share + 1, v->shares);
+    hd_device_range_t range = hd_device_range(call->bytes, 1, v->share, v->shares);
     bool from_root = coll->flow == HD_FROM_ROOT, to_root = coll->flow == HD_TO_ROOT;
     hd_gpu_blocks_t what = {.k = from_root ? 1 : n,
                             .m = to_root ? 1 : n,
                             .src = v->work->src + (from_root ? call->root : 0),
                             .dst = v->work->dst + (to_root ? call->root : 0),
                             .block = call->bytes,
-                            .at = at,
-                            .bytes = end - at};
+                            .at = range.first,
+                            .bytes = range.count};
     if (is_sorted(v)) {
         return sort_blocks(v, job);
     }

@@ -57,37 +57,28 @@ static ucc_status_t take_relay(hd_flight_t *f) {
 
 /* --- enqueuing ------------------------------------------------------------------------------- */
 
-/* What one launch or copy does. */
+/* What one launch or copy does: it combines k operands, or copies a single one. */
 typedef struct work {
     const hd_flight_t *f;
     hd_range_t range;
     const void *const *src;
     void *const *dst;
     uint32_t k, m;
-    bool reduces;
 } work_t;
 
 static ucc_status_t describe(const work_t *w, hd_device_job_t *job) {
     const hd_call_t *call = &w->f->call;
-    if (w->reduces) {
-        hd_gpu_reduction_t what = {.dt = call->reducer.dt,
-                                   .op = call->reducer.op,
-                                   .k = w->k,
-                                   .m = w->m,
-                                   .form = HD_GPU_TO_ALL,
-                                   .src = w->src,
-                                   .dst = w->dst,
-                                   .first = w->range.at / call->element,
-                                   .count = w->range.bytes / call->element};
-        return hd_gpu_reduce(&job->launch, &what, job->width, &job->table);
+    hd_range_t range = w->range;
+    if (w->k > 1) {
+        hd_gpu_reduction_t what =
+            hd_device_reduction(call, range.at / call->element, range.bytes / call->element);
+        what.k = w->k;
+        what.m = w->m;
+        what.src = w->src;
+        what.dst = w->dst;
+        return hd_device_describe(call, &what, &job->launch, job->width, &job->table);
     }
-    hd_gpu_blocks_t what = {.k = 1,
-                            .m = w->m,
-                            .src = w->src,
-                            .dst = w->dst,
-                            .block = call->bytes,
-                            .at = w->range.at,
-                            .bytes = w->range.bytes};
+    hd_gpu_blocks_t what = {1, w->m, w->src, w->dst, call->bytes, range.at, range.bytes};
     return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
 }
 
@@ -107,31 +98,23 @@ static ucc_status_t launch(const work_t *w, hd_devices_t *devices, hd_line_t *li
     if (status != UCC_OK || job.launch.blocks == 0) {
         return status;
     }
-    if (table && job.table.used) {
+    if (job.table.used) {
         status = hd_line_fill(devices, line, table, job.table.used);
     }
     return status == UCC_OK ? devices->driver->launch(line->stream, &job.launch) : status;
-}
-
-/* Lets whatever is enqueued for this exchange come after what the members' streams had. The caller
- * holds the line's lock. */
-static ucc_status_t await_members(const hd_op_t *op, const hd_work_t *work,
-                                  hd_device_relay_t *relay) {
-    const hd_device_view_t v = {.op = op, .work = work, .devices = relay->devices};
-    ucc_status_t status = relay->ordered ? UCC_OK : hd_device_await_ready(&v, relay->line->stream);
-    relay->ordered = status == UCC_OK;
-    return status;
 }
 
 /* Enqueues so many of them, one after the other. *ticket is that of all. */
 static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t *work, uint32_t n,
                             uint64_t *ticket) {
     hd_device_relay_t *relay = work->f->relay;
+    const hd_device_view_t v = {.op = op, .work = of, .devices = relay->devices};
     hd_line_t *line = relay->line;
     ucc_status_t status = UCC_ERR_IO_ERROR;
     hd_line_lock(line);
-    if (!hd_line_is_broken(line)) {
-        status = await_members(op, of, relay);
+    if (!hd_line_is_broken(line)) { /* the first waits for what the members' streams had */
+        status = relay->ordered ? UCC_OK : hd_device_await_ready(&v, line->stream);
+        relay->ordered = status == UCC_OK;
     }
     for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
         status = launch(&work[i], relay->devices, line);
@@ -171,14 +154,12 @@ static ucc_status_t run_local(const hd_op_t *op, const hd_work_t *work, uint32_t
     work_t w[2] = {{.f = f, .range = range, .src = work->src, .dst = &relay, .k = f->n, .m = 1}};
     uint32_t n = 1;
     uint64_t ticket = 0;
-    w[0].reduces = f->n > 1;
     if (is_bcast(f)) {
         if (!hd_flight_has_root(f)) {
             return UCC_OK;
         }
         w[0].src = &work->src[hd_flight_root(f)];
         w[0].k = 1;
-        w[0].reduces = false;
         if (f->n > 1) { /* the root's buffer is in its place already */
             w[n] = w[0];
             w[n].dst = work->dst;

@@ -3,7 +3,9 @@
  */
 #include "device/internal.h"
 
-size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares) {
+/* Returns how many of `count` things come before the share-th of shares, cut at multiples of
+ * grain. */
+static size_t cut(size_t count, size_t grain, uint32_t share, uint32_t shares) {
     hd_assert_le(share, shares);
     size_t grains = count / grain + (count % grain != 0);
     size_t at = (grains / shares * share + grains % shares * share / shares) * grain;
@@ -11,9 +13,8 @@ size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares
 }
 
 hd_device_range_t hd_device_range(size_t count, size_t element, uint32_t share, uint32_t shares) {
-    size_t grain = hd_device_grain(element);
-    size_t first = hd_device_cut(count, grain, share, shares);
-    return (hd_device_range_t){first, hd_device_cut(count, grain, share + 1, shares) - first};
+    size_t grain = hd_device_grain(element), first = cut(count, grain, share, shares);
+    return (hd_device_range_t){first, cut(count, grain, share + 1, shares) - first};
 }
 
 void *hd_device_scratch(const hd_device_view_t *v, size_t bytes) {

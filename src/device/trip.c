@@ -74,7 +74,6 @@ void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n) {
 void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *what,
                     hd_gpu_width_t width) {
     hd_devices_t *devices = t->v->devices;
-    uint8_t type = t->v->op->call.type;
     hd_gpu_launch_t launch = {.blocks = 0};
     hd_gpu_table_t words;
     hd_device_table_t *table = NULL;
@@ -82,9 +81,7 @@ void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *wha
         hd_trip_note(t, hd_line_table(devices, line, hd_gpu_reduce_words(what), &words, &table));
     }
     if (t->status == UCC_OK) {
-        hd_trip_note(t, hd_coll[type].prefix
-                            ? hd_gpu_scan(&launch, what, type == HD_EXSCAN, width, &words)
-                            : hd_gpu_reduce(&launch, what, width, &words));
+        hd_trip_note(t, hd_device_describe(&t->v->op->call, what, &launch, width, &words));
     }
     if (t->status != UCC_OK || !launch.blocks) {
         return;

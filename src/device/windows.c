@@ -304,15 +304,11 @@ static void reduce_window(reduction_t *r, size_t at, size_t to_at, size_t bytes)
     hd_trip_t *t = &w->trip;
     const hd_call_t *call = &r->op->call;
     hd_assert_le(bytes, r->region);
-    hd_gpu_reduction_t what = {.dt = call->reducer.dt,
-                               .op = call->reducer.op,
-                               .n = r->n,
-                               .k = r->n,
-                               .m = list_window(r, at, to_at, bytes),
-                               .form = HD_GPU_TO_ALL,
-                               .src = r->src,
-                               .dst = r->dst,
-                               .count = bytes / call->element};
+    hd_gpu_reduction_t what = hd_device_reduction(call, 0, bytes / call->element);
+    what.n = what.k = r->n;
+    what.m = list_window(r, at, to_at, bytes);
+    what.src = r->src;
+    what.dst = r->dst;
     copy_hops(w, true);
     await_filled(w, t->line);
     if (w->drains) {
