@@ -271,7 +271,7 @@ static ucc_status_t enqueue_own(const hd_device_view_t *v) {
 ucc_status_t hd_device_run(hd_device_view_t *v) {
     for (uint32_t i = 0; i < v->op->place.n; i++) {
         const hd_device_part_t *part = hd_device_part(v, i);
-        hd_gpu_taken_over(part);
+        hd_gpu_taken_over(v->work->call[i]);
         v->ordered = v->ordered || part->order.is;
         v->told = v->told || !part->order.is || part->order.tells;
         /* The same for all: it is part of the signature. */

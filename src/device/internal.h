@@ -697,8 +697,9 @@ typedef struct hd_device_move {
 } hd_device_move_t;
 
 typedef void hd_device_each_fn(void *arg, const hd_device_move_t *move);
-/* Calls `each` for the blocks of a collective that moves data, by sender, from the first member of
- * v->device on, but for what is in its place already. UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
+/* Calls `each` for the blocks of a collective that moves data, but for what is in place already:
+ * by sender, from the first member of v->device on. UCC_ERR_INVALID_PARAM: blocks of a v type don't
+ * agree (logged). */
 ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg);
 
 /* Do devices copy to each other? Then *rows says how many rows this share has besides.
@@ -782,19 +783,18 @@ ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
-/* hd_device_plan and hd_device_follow for a team that lives in this process. */
+/* A frame's `enter`, where claimers find the member's buffers by its part. */
+ucc_status_t hd_device_enter(hd_op_t *op);
+/* hd_device_plan for a team that lives in this process; and hd_device_follow, also of one that has
+ * another frame (else NULL), with hd_device_enter. */
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
-void hd_device_follow_here(hd_op_t *op);
+void hd_device_follow_here(hd_op_t *op, const hd_frame_t *other);
 
 /* --- pipeline.c ------------------------------------------------------------------------------ */
 
-/* Does the operation go by a relay instead of stand-ins, if this is the plan of the host? The same
- * at all endpoints of this process. */
-bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host);
-/* Makes the plan of one that does. */
-void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan);
-/* op->start and op->frame of an operation that does. */
-ucc_status_t hd_device_pipeline_start(hd_op_t *op);
+/* Makes the plan of an operation that goes by a relay instead of stand-ins. False, at all endpoints
+ * of this process: this one does not, if that is the plan of the host. */
+bool hd_device_plan_pipeline(const hd_op_t *op, hd_plan_t *plan);
 extern const hd_frame_t hd_device_pipeline_frame;
 /* May calls of this type go by a relay, among so many endpoints of a process that has so many
  * devices, if the host would do them by segments? */

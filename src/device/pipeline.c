@@ -133,11 +133,9 @@ static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t
 /* --- slices ---------------------------------------------------------------------------------- */
 
 static void layout(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
-    const hd_plan_t *plan = &op->plan;
     hd_slice_kind_t kind;
     uint32_t j;
-    bool is = hd_slice_is(plan, s, &kind, &j);
-    if (!is || kind == HD_NET) {
+    if (!hd_slice_is(&op->plan, s, &kind, &j) || kind == HD_NET) {
         hd_slice_outer(slice, 1, op->place.k);
     } else if (kind == HD_LOCAL) {
         hd_slice_set(slice, 1, 1, 1);
@@ -261,22 +259,6 @@ static const hd_passage_t passage_reduce = {
 
 /* --- a member -------------------------------------------------------------------------------- */
 
-ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
-    const void *src;
-    void *dst;
-    hd_checked(hd_device_check_part(op));
-    hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
-    hd_device_buffers_of(op, &src, &dst);
-    return hd_outer_start_work(op, src, dst);
-}
-
-static ucc_status_t enter(hd_op_t *op) {
-    hd_device_begin_part(op);
-    hd_device_part_of(op)->device = 0;
-    ucc_status_t status = hd_device_stand_in(op);
-    return status == UCC_OK ? hd_device_hold(op) : status;
-}
-
 /* Lets the member's stream come after all that this process does for the exchange, which is
  * enqueued. */
 static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
@@ -313,7 +295,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
 }
 
 const hd_frame_t hd_device_pipeline_frame = {.needs = HD_DEVICE_NEEDS,
-                                             .enter = enter,
+                                             .enter = hd_device_enter,
                                              .copy_in = hd_device_ready,
                                              .undo = hd_device_undo,
                                              .finish = finish,
@@ -325,13 +307,13 @@ bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices) {
     return whole && devices == 1 && n <= HD_GPU_OPERANDS;
 }
 
-bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host) {
-    return host->network == HD_NETWORK_LEGS && host->path == HD_PATH_ENGINE && !host->apart &&
-           hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices);
-}
-
-void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan) {
+bool hd_device_plan_pipeline(const hd_op_t *op, hd_plan_t *plan) {
     const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
+    if (plan->network != HD_NETWORK_LEGS || plan->path != HD_PATH_ENGINE || plan->apart ||
+        !hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices)) {
+        return false;
+    }
     *plan = hd_flight_plan(op, &passage->row);
     plan->where = HD_ON_BOTH;
+    return true;
 }

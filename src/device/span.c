@@ -193,21 +193,27 @@ static ucc_status_t enqueue(hd_op_t *op, int device, const region_t *r, bool in)
     return status;
 }
 
-/* Copies the region into its stand-in, or out of it, if it has one. */
-static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
-    const hd_device_side_t *side = r->side;
-    if (!side->stand_in || (in ? r->fills : r->drains) == SHARE_NONE) {
-        return UCC_OK;
-    }
-    if (!in) {
-        hd_gpu_touched(side->stand_in->memory, side->bytes, true);
-    }
-    return enqueue(op, side->memory.device, r, in);
-}
-
 /* Returns whether the host itself uses this memory of the user's, in the order of a stream. */
 static bool is_used_here(const hd_op_t *op, const region_t *r) {
     return hd_device_part_of(op)->order.is && r->whole.bytes && !r->side->stand_in;
+}
+
+/* Tells the emulator what the host reads of a region, or what it has written. */
+static void touch(const hd_op_t *op, const region_t *r, bool written) {
+    if ((written ? r->drains : r->fills) == SHARE_NONE) {
+        return;
+    }
+    if (r->side->stand_in) {
+        hd_gpu_touched(r->side->stand_in->memory, r->side->bytes, written);
+    } else if (is_used_here(op, r) && !r->whole.vector) {
+        hd_gpu_touched(r->whole.at, r->whole.bytes, written);
+    }
+}
+
+/* Copies the region into its stand-in, or out of it, if it has one. */
+static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
+    bool copies = r->side->stand_in && (in ? r->fills : r->drains) != SHARE_NONE;
+    return copies ? enqueue(op, r->side->memory.device, r, in) : UCC_OK;
 }
 
 /* Returns whether the host must know that the stream has come to the post before the operation
@@ -220,18 +226,6 @@ static bool has_to_come(const hd_op_t *op, const region_t region[HD_SIDES], uint
         used = used || is_used_here(op, &region[i]);
     }
     return order->is && !order->held && (used || !data);
-}
-
-/* Tells the emulator of memory that the host uses itself. */
-static void touch_used(const hd_op_t *op, bool written) {
-    region_t region[HD_SIDES];
-    uint32_t n = find_regions(op, region);
-    for (uint32_t i = 0; i < n; i++) {
-        const region_t *r = &region[i];
-        if (is_used_here(op, r) && !r->whole.vector && (written ? r->drains : r->fills)) {
-            hd_gpu_touched(r->whole.at, r->whole.bytes, written);
-        }
-    }
 }
 
 /* --- a member -------------------------------------------------------------------------------- */
@@ -274,18 +268,15 @@ static ucc_status_t fill(hd_op_t *op) {
 /* Returns UCC_OK when what is sent is there, and the stream has come: the operation may publish. */
 static ucc_status_t look_filled(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    region_t region[HD_SIDES];
     if (part->waits && !hd_line_reached(&part->wait[0])) {
         return UCC_INPROGRESS;
     }
     part->waits = 0;
     hd_checked(hd_device_check_part(op));
-    for (int i = 0; i < HD_SIDES; i++) {
-        const hd_device_side_t *side = &part->side[i];
-        if (side->stand_in) {
-            hd_gpu_touched(side->stand_in->memory, side->bytes, false);
-        }
+    for (uint32_t i = 0, n = find_regions(op, region); i < n; i++) {
+        touch(op, &region[i], false);
     }
-    touch_used(op, false);
     return UCC_OK;
 }
 
@@ -352,8 +343,8 @@ static ucc_status_t drain(hd_op_t *op) {
     region_t region[HD_SIDES];
     ucc_status_t status = UCC_OK;
     part->own.recorded = false;
-    touch_used(op, true);
     for (uint32_t i = 0, n = find_regions(op, region); i < n && status == UCC_OK; i++) {
+        touch(op, &region[i], true);
         status = copy_region(op, &region[i], false);
     }
     if (status == UCC_OK && part->order.is) {
@@ -411,9 +402,7 @@ void hd_device_phases(const hd_plan_t *plan, hd_phases_t *phases) {
 void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
     if (!op->team->crossing) {
         hd_device_plan_here(op, plan);
-    } else if (hd_device_is_pipelined(op, plan)) {
-        hd_device_pipeline_plan(op, plan);
-    } else {
+    } else if (!hd_device_plan_pipeline(op, plan)) {
         plan->where = HD_BY_STAND_INS;
         plan->express = false;
     }
@@ -421,10 +410,9 @@ void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
 
 void hd_device_follow(hd_op_t *op) {
     if (op->plan.where == HD_ON_DEVICES) {
-        hd_device_follow_here(op);
+        hd_device_follow_here(op, NULL);
     } else if (op->plan.where == HD_ON_BOTH) {
-        op->start = hd_device_pipeline_start;
-        op->frame = &hd_device_pipeline_frame;
+        hd_device_follow_here(op, &hd_device_pipeline_frame);
     } else {
         op->frame = &frame;
     }
