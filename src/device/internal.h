@@ -177,6 +177,7 @@ typedef struct hd_device_side {
     bool found;             /* said to be the host's, but found to be pinned in the last post */
     hd_gpu_block_t *stand_in; /* pinned; `enter` takes it; put back when the request ends */
     size_t bytes;             /* of the stand-in */
+    uint64_t *dense;          /* displacements of blocks that lie one after the other there */
 } hd_device_side_t;
 
 enum { HD_SIDE_SRC, HD_SIDE_DST, HD_SIDES };
@@ -278,10 +279,8 @@ typedef struct hd_device_relay {
  * after `device` is its owner's alone, but for `order`. */
 typedef struct hd_device_part {
     hd_device_side_t side[HD_SIDES];
-    int device;      /* where its buffers are; -1: it has none */
-    uint64_t *dense; /* displacements of densely packed vectors */
-    uint32_t dense_entries;
-    bool held; /* among processes: its stream has not come to the post, and nothing is copied */
+    int device; /* where its buffers are; -1: it has none */
+    bool held;  /* among processes: its stream has not come to the post, and nothing is copied */
     struct hd_device_done own; /* behind its last work: what its stream comes after */
     struct hd_device_users users;
     hd_device_relay_t *relay; /* which it has to drop; NULL: none */
@@ -602,7 +601,7 @@ bool hd_device_is_ours(hd_op_t *op, ucc_status_t *status);
  * though nobody here may pump the network for a while. */
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
 /* Gives the call's vector, if the side has one, displacements by which its blocks lie one after the
- * other. They are the part's. */
+ * other: hd_device_side.dense. */
 ucc_status_t hd_device_make_dense(hd_op_t *op, const hd_device_extent_t *side);
 
 /* Takes a stand-in of so many bytes for a side. */

@@ -199,7 +199,8 @@ void hd_device_forget(hd_op_t *op) {
         if (part->own.event) {
             op->team->devices->driver->event_put(part->own.event);
         }
-        hd_free(part->dense);
+        hd_free(part->side[HD_SIDE_SRC].dense);
+        hd_free(part->side[HD_SIDE_DST].dense);
         hd_free(part);
     }
 }

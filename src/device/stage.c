@@ -115,28 +115,24 @@ void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
 }
 
 ucc_status_t hd_device_make_dense(hd_op_t *op, const hd_device_extent_t *side) {
-    hd_device_part_t *part = hd_device_part_of(op);
     bool receives = side->vector == &op->call.receive;
     hd_vector_t *vector = receives ? &op->call.receive : &op->call.send;
-    uint32_t n = op->n;
+    hd_device_side_t *kept = &hd_device_part_of(op)->side[receives ? HD_SIDE_DST : HD_SIDE_SRC];
+    uint64_t before = 0;
     if (!side->vector) {
         return UCC_OK;
     }
-    if (part->dense_entries < 2 * n) {
-        hd_free(part->dense);
-        part->dense = hd_alloc(HD_LINE, 2 * (size_t)n * sizeof(*part->dense));
-        part->dense_entries = part->dense ? 2 * n : 0;
-    }
-    if (!part->dense) {
+    hd_free(kept->dense);
+    kept->dense = hd_alloc(HD_LINE, op->n * sizeof(*kept->dense));
+    if (!kept->dense) {
         hd_error("%s: no memory for displacements", hd_op_type_name(op));
         return UCC_ERR_NO_MEMORY;
     }
-    uint64_t *at = part->dense + (receives ? n : 0), before = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        at[i] = before;
+    for (uint32_t i = 0; i < op->n; i++) {
+        kept->dense[i] = before;
         before += hd_vector_count(vector, i);
     }
-    vector->displacements = at;
+    vector->displacements = kept->dense;
     vector->wide_displacements = true;
     return UCC_OK;
 }

@@ -10,11 +10,10 @@
  *              from the slot; results go straight to where it reaches, and to the slot for others
  *     drain    each device copies from the slot what its buffers are to get
  *
- * Between the steps events order the streams: a step waits for those that have recorded theirs
- * before, in the same slot: each wait is for what has been enqueued above it. Fills and drains of
- * both slots overlap. While the line's lock is held, nobody else uses its bounce memory; what the
- * last collective still does there is waited for by the first fills (FREE). In the end the line's
- * stream waits for all others (END), so that its ticket is everybody's.
+ * Between the steps, events order the streams: a step waits for those that have recorded theirs in
+ * the same slot before, which is all enqueued by then. Fills and drains of both slots overlap. What
+ * the line's last collective still does in its bounce memory, the first fills wait for (FREE). In
+ * the end the line's stream waits for all others (END), so that its ticket is everybody's.
  *
  * Launches here have as many words as their arguments hold, but for reductions of many operands:
  * each of them gets its ticket at once, so that its table can be used again in the same collective.
@@ -63,17 +62,16 @@ static void *slot_at(const windows_t *w, size_t at) {
     return (uint8_t *)w->bounce->block->memory + w->slot * (size_t)SLOT_BYTES + at;
 }
 
+static void begin_window(windows_t *w) {
+    w->n = 0;
+    w->fills = w->drains = 0;
+}
+
 /* Adds a hop, and returns its place in the slot. */
 static void *add_hop(windows_t *w, hop_t hop) {
     *(hop.fills ? &w->fills : &w->drains) |= UINT64_C(1) << hop.device;
     w->hop[w->n++] = hop;
     return slot_at(w, hop.at);
-}
-
-static void next_window(windows_t *w) {
-    w->n = 0;
-    w->fills = w->drains = 0;
-    w->slot = (w->slot + 1) % SLOTS;
 }
 
 /* Before the device writes to this slot: lets its line wait for all that has used the slot. */
@@ -152,8 +150,9 @@ static void flush(windows_t *w) {
     if (w->n) {
         copy_hops(w, true);
         copy_hops(w, false);
-        next_window(w);
+        w->slot = (w->slot + 1) % SLOTS;
     }
+    begin_window(w);
     w->used = w->last.bytes = 0;
 }
 
@@ -239,62 +238,45 @@ typedef struct reduction {
     windows_t *w;
     const hd_op_t *op;
     uint32_t n, to, m; /* operands; the first member that gets a result; so many do */
-    uint32_t regions;
-    size_t region; /* bytes */
     bool scans;
-    const void **src;          /* n: where the kernel reads them in a window */
-    void **dst;                /* where it writes */
-    bool *src_away, *dst_away; /* by member: it is not reached */
+    uint32_t regions;
+    size_t region;    /* bytes */
+    const void **src; /* n: where the kernel reads them in a window */
+    void **dst;       /* where it writes */
 } reduction_t;
-
-static void choose_regions(reduction_t *r) {
-    hd_trip_t *t = &r->w->trip;
-    uint32_t operands = 0, results = 0;
-    for (uint32_t i = 0; i < r->n; i++) {
-        r->src_away[i] = !reaches(t, t->v->device, hd_device_side_of(t->v, i, HD_SIDE_SRC));
-        operands += r->src_away[i];
-    }
-    for (uint32_t i = r->to; i < r->to + r->m; i++) {
-        /* the first member of an exscan has no result */
-        bool has = !r->scans || hd_holds(hd_coll[r->op->call.type].result_at, false, i);
-        r->dst_away[i] = has && !reaches(t, t->v->device, hd_device_side_of(t->v, i, HD_SIDE_DST));
-        results += r->dst_away[i];
-    }
-    r->regions = operands + (r->scans || results == 0 ? results : 1);
-    r->region = SLOT_BYTES / (r->regions ? r->regions : 1) / ALIGN * ALIGN;
-}
 
 /* Lists where the kernel reads operands in this window, and where it writes results, with hops for
  * what it does not reach. Returns how many results it writes. */
 static uint32_t list_window(reduction_t *r, size_t at, size_t to_at, size_t bytes) {
-    windows_t *w = r->w;
-    const hd_device_view_t *v = w->trip.v;
-    uint32_t results = 0;
-    size_t region = 0, shared = SIZE_MAX;
+    hd_trip_t *t = &r->w->trip;
+    const hd_work_t *work = t->v->work;
+    uint32_t results = 0, shared = UINT32_MAX;
+    begin_window(r->w);
+    r->regions = 0;
     for (uint32_t i = 0; i < r->n; i++) {
-        uint8_t *src = (uint8_t *)(uintptr_t)v->work->src[i] + at;
+        const hd_device_side_t *side = hd_device_side_of(t->v, i, HD_SIDE_SRC);
+        uint8_t *src = (uint8_t *)(uintptr_t)work->src[i] + at;
         r->src[i] = src;
-        if (r->src_away[i]) {
-            int home = home_of(hd_device_side_of(v, i, HD_SIDE_SRC));
-            r->src[i] = add_hop(w, (hop_t){src, region, bytes, home, true});
-            region += r->region;
+        if (!reaches(t, t->v->device, side)) {
+            size_t region = r->regions++ * r->region;
+            r->src[i] = add_hop(r->w, (hop_t){src, region, bytes, home_of(side), true});
         }
     }
     for (uint32_t i = r->to; i < r->to + r->m; i++) {
-        uint8_t *dst = (uint8_t *)v->work->dst[i] + to_at;
-        if (!r->dst_away[i]) {
+        const hd_device_side_t *side = hd_device_side_of(t->v, i, HD_SIDE_DST);
+        uint8_t *dst = (uint8_t *)work->dst[i] + to_at;
+        /* the first member of an exscan has no result */
+        bool has = !r->scans || hd_holds(hd_coll[r->op->call.type].result_at, false, i);
+        if (!has || reaches(t, t->v->device, side)) {
             r->dst[results++] = dst;
             continue;
         }
-        if (r->scans || shared == SIZE_MAX) {
-            shared = region;
-            region += r->region;
-            r->dst[results++] = slot_at(w, shared);
+        if (r->scans || shared == UINT32_MAX) {
+            shared = r->regions++;
+            r->dst[results++] = slot_at(r->w, shared * r->region);
         }
-        int home = home_of(hd_device_side_of(v, i, HD_SIDE_DST));
-        add_hop(w, (hop_t){dst, shared, bytes, home, false});
+        add_hop(r->w, (hop_t){dst, shared * r->region, bytes, home_of(side), false});
     }
-    hd_assert_le(region, SLOT_BYTES);
     return results;
 }
 
@@ -309,6 +291,7 @@ static void reduce_window(reduction_t *r, size_t at, size_t to_at, size_t bytes)
     what.m = list_window(r, at, to_at, bytes);
     what.src = r->src;
     what.dst = r->dst;
+    hd_assert_le(r->regions * r->region, SLOT_BYTES);
     copy_hops(w, true);
     await_filled(w, t->line);
     if (w->drains) {
@@ -320,7 +303,7 @@ static void reduce_window(reduction_t *r, size_t at, size_t to_at, size_t bytes)
     }
     w->fills = UINT64_C(1) << t->v->device;
     copy_hops(w, false);
-    next_window(w);
+    w->slot = (w->slot + 1) % SLOTS;
 }
 
 /* Reduces so many elements from `first` on, for m members from `to` on. */
@@ -329,7 +312,9 @@ static void reduce_range(reduction_t *r, uint32_t to, uint32_t m, size_t first, 
     size_t element = r->op->call.element;
     r->to = to;
     r->m = m;
-    choose_regions(r);
+    r->region = 0;
+    list_window(r, 0, 0, 0); /* this counts the regions */
+    r->region = SLOT_BYTES / (r->regions ? r->regions : 1) / ALIGN * ALIGN;
     size_t step = r->region / element;
     if (step == 0) {
         hd_error("%s: too many endpoints for devices that don't reach each other's memory",
@@ -348,16 +333,13 @@ static void reduce_in_windows(windows_t *w) {
     const hd_coll_t *coll = &hd_coll[call->type];
     uint32_t n = op->place.n;
     reduction_t r = {.w = w, .op = op, .n = n, .scans = coll->prefix};
-    size_t each = 2 * (sizeof(*w->hop) + sizeof(void *) + sizeof(bool));
-    w->hop = hd_device_scratch(w->trip.v, n * each);
+    w->hop = hd_device_scratch(w->trip.v, n * 2 * (sizeof(*w->hop) + sizeof(void *)));
     if (!w->hop) {
         hd_trip_note(&w->trip, UCC_ERR_NO_MEMORY);
         return;
     }
     r.src = (const void **)(void *)(w->hop + 2 * n);
     r.dst = (void **)(void *)(r.src + n);
-    r.src_away = (bool *)(void *)(r.dst + n);
-    r.dst_away = r.src_away + n;
     size_t count = call->bytes / call->element;
     if (coll->source != HD_BLOCKS) {
         reduce_range(&r, coll->rooted ? call->root : 0, coll->rooted ? 1 : n, 0, count);
