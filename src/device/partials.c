@@ -279,8 +279,8 @@ static void list_nodes(making_t *m, int device, hd_gpu_reduction_t *what) {
 static void list_parts(making_t *m, hd_gpu_reduction_t *what) {
     const hd_call_t *call = &m->v->op->call;
     size_t end = what->first + what->count, before = 0;
+    bool vector = hd_coll[call->type].vector;
     for (uint32_t i = 0; i < m->v->op->place.n; i++) {
-        bool vector = hd_coll[call->type].vector;
         size_t count = vector ? hd_vector_count(&call->receive, i) : call->bytes / call->element;
         size_t first = before > what->first ? before : what->first;
         size_t last = before + count < end ? before + count : end;
@@ -303,9 +303,8 @@ static void combine(making_t *m, int device) {
     what.n = op->place.n;
     list_nodes(m, device, &what);
     if (coll->source == HD_WHOLE) {
-        bool all = !coll->rooted;
-        what.dst = all ? m->v->work->dst : &m->v->work->dst[op->call.root];
-        what.m = all ? op->place.n : 1;
+        what.dst = m->v->work->dst + (coll->rooted ? op->call.root : 0);
+        what.m = coll->rooted ? 1 : op->place.n;
     } else {
         list_parts(m, &what);
     }
@@ -342,15 +341,12 @@ static void enqueue(making_t *m) {
 }
 
 static void lock_line(making_t *m, int device) {
+    const hd_device_view_t *v = m->v;
     /* Locks are taken by number of device, from the trip's line on. */
-    hd_assert_le(m->v->device, device);
-    if (device != m->v->device) {
-        m->locked[device] = hd_devices_line(m->v->devices, device, m->v->op->group);
-        if (m->locked[device]) {
-            hd_line_lock(m->locked[device]);
-        } else {
-            hd_trip_note(&m->trip, UCC_ERR_IO_ERROR);
-        }
+    hd_assert_le(v->device, device);
+    if (device != v->device) {
+        hd_trip_note(&m->trip,
+                     hd_devices_lock_line(v->devices, device, v->op->group, 0, &m->locked[device]));
     }
 }
 
