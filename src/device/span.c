@@ -60,11 +60,7 @@ static region_t find_region(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
     hd_device_side_t *side = hd_device_part_of(op)->side;
-    bool gets = hd_holds(coll->result_at, call->is_root, op->me);
-    region_t r = {.side = &side[is_device(&side[HD_SIDE_SRC]) ? HD_SIDE_SRC : HD_SIDE_DST],
-                  .fills = SHARE_WHOLE,
-                  .sends = true,
-                  .receives = true};
+    region_t r = {.fills = SHARE_WHOLE, .sends = true, .receives = true};
     if (coll->bcast) {
         r.whole = hd_device_source_of(op);
         r.fills = call->is_root ? SHARE_WHOLE : SHARE_NONE;
@@ -76,13 +72,15 @@ static region_t find_region(const hd_op_t *op) {
         r.own = call->dst;
     } else {
         r.whole = hd_device_result_of(op);
-        r.drains = gets ? SHARE_WHOLE : SHARE_NONE;
+        r.drains = hd_holds(coll->result_at, call->is_root, op->me) ? SHARE_WHOLE : SHARE_NONE;
         r.sends = coll->source == HD_BLOCK;
         if (r.sends) {
             r.fills = SHARE_OWN;
             r.own = (uint8_t *)(uintptr_t)call->src;
         }
     }
+    /* the side that was looked at */
+    r.side = &side[r.sends && is_device(&side[HD_SIDE_SRC]) ? HD_SIDE_SRC : HD_SIDE_DST];
     return r;
 }
 
@@ -116,13 +114,13 @@ static uint32_t find_regions(const hd_op_t *op, region_t region[HD_SIDES]) {
 /* Returns where this endpoint's block of the region begins in a stand-in. */
 static size_t own_offset(const hd_op_t *op, const region_t *r) {
     size_t before = 0;
-    if (!r->own || !r->whole.vector) {
-        return r->own ? (size_t)(r->own - r->whole.at) : 0;
+    if (!r->own) {
+        return 0;
     }
-    for (uint32_t i = 0; i < op->me; i++) {
+    for (uint32_t i = 0; r->whole.vector && i < op->me; i++) {
         before += hd_device_block(&r->whole, i).bytes;
     }
-    return before;
+    return r->whole.vector ? before : (size_t)(r->own - r->whole.at);
 }
 
 /* Adds the copy of a block into the stand-in, or out of it. */
