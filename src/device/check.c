@@ -78,7 +78,6 @@ void hd_device_check_part(const hd_op_t *op) {
         check_wait(devices, &part->wait[i]);
     }
     hd_always(!part->drained_by || part->outcome != UCC_OK);
-    hd_always(!part->dense == (part->dense_entries == 0));
     /* relaxed: I am one of them */
     hd_always(!part->relay || atomic_load_explicit(&part->relay->users, memory_order_relaxed) > 0);
 }

@@ -81,17 +81,7 @@ ucc_status_t hd_device_decide(hd_device_view_t *v, const bool *known) {
 
 /* Returns the most words of a table that the description may need. */
 static uint32_t count_words(const hd_device_view_t *v) {
-    if (v->way == HD_DEVICE_COPIES) {
-        return v->rows * HD_GPU_ROW_WORDS;
-    }
     return hd_coll[v->op->call.type].reducing ? hd_device_reduce_words(v) : hd_device_move_words(v);
-}
-
-static ucc_status_t describe_job(const hd_device_view_t *v, hd_device_job_t *job) {
-    if (v->way == HD_DEVICE_COPIES) {
-        return hd_device_copies(v, job);
-    }
-    return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
 /* Waits until all is done that the claimer has enqueued on its own stream: no event could be
@@ -151,14 +141,14 @@ static ucc_status_t describe(const hd_device_view_t *v, hd_gpu_stream_t stream, 
     }
     job->width.blocks = info.width;
     job->width.streaming = v->op->call.bytes * v->op->place.n > info.l2_bytes / 2;
-    return describe_job(v, job);
+    return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
 static ucc_status_t enqueue_copies(const hd_device_view_t *v, hd_gpu_stream_t stream,
                                    const hd_device_job_t *job) {
     ucc_status_t status = UCC_OK;
     for (uint32_t i = 0; i < job->copies && status == UCC_OK; i++) {
-        const hd_device_copy_t *copy = &job->copy[(job->first_copy + i) % job->copies];
+        const hd_device_copy_t *copy = &job->copy[i];
         status = v->devices->driver->copy(stream, copy->to, copy->to_device, copy->from,
                                           copy->from_device, copy->bytes);
     }
@@ -238,7 +228,7 @@ static ucc_status_t enqueue_on_line(const hd_device_view_t *v) {
 ucc_status_t hd_device_run(hd_device_view_t *v) {
     for (uint32_t i = 0; i < v->op->place.n; i++) {
         const hd_device_part_t *part = hd_device_part(v, i);
-        hd_gpu_taken_over(part);
+        hd_gpu_taken_over(v->work->call[i]);
         v->ordered = v->ordered || part->order.is;
         v->told = v->told || !part->order.is || part->order.tells;
         /* The same for all: it is part of the signature. */

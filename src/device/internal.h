@@ -95,9 +95,11 @@ typedef struct hd_device_late {
 
 /* Memory that hangs on a line from when it is first needed until the line's end: windows.c and
  * partials.c have a structure each, which begins with this. */
-typedef struct hd_line_memory {
-    void (*put)(hd_devices_t *devices, struct hd_line_memory *self); /* gives back all of it */
-} hd_line_memory_t;
+typedef struct hd_line_memory hd_line_memory_t;
+typedef void hd_line_memory_fn(hd_devices_t *devices, hd_line_memory_t *self);
+struct hd_line_memory {
+    hd_line_memory_fn *put; /* gives back all of it */
+};
 
 enum { HD_LINE_BOUNCE, HD_LINE_PARTIALS, HD_LINE_MEMORIES };
 
@@ -145,13 +147,14 @@ typedef struct hd_device_side {
     bool found;             /* said to be the host's, but found to be pinned in the last post */
     hd_gpu_block_t *stand_in; /* pinned; `enter` takes it; put back when the request ends */
     size_t bytes;             /* of the stand-in */
+    uint64_t *dense;          /* displacements of blocks that lie one after the other there */
 } hd_device_side_t;
 
 enum { HD_SIDE_SRC, HD_SIDE_DST, HD_SIDES };
 
-/* What a call said before it named stand-ins (span.c). */
+/* What a call said before it named stand-ins (stage.c). */
 struct hd_device_users {
-    bool kept; /* the call names stand-ins */
+    bool kept; /* the call may name stand-ins */
     const uint8_t *src;
     uint8_t *dst;
     hd_vector_t send, receive;
@@ -222,8 +225,9 @@ typedef struct hd_device_order {
     int events_of;          /* device of both events; says nothing while they are NULL */
 } hd_device_order_t;
 
-/* Pinned memory that the endpoints of a process have in common with the network (relay.c,
- * pipeline.c). */
+/* Pinned memory that the endpoints of a process have in common with the network (pipeline.c). It is
+ * taken for one exchange, each member drops it when it has no work on the device any more, and the
+ * last one gives it back (stage.c). */
 typedef struct hd_device_relay {
     /* Must stay first. block: as many bytes as the call has, at the same places. ticket: of what
      * was enqueued last, or 0 for nothing; under the line's lock until all slices are finished. */
@@ -239,19 +243,14 @@ typedef struct hd_device_relay {
 
 /* A member's part: hangs on its request. Its owner writes it before it publishes; while the
  * exchange is pinned, claimers read it by way of the call that the member has exposed. What comes
- * after `receive` is its owner's alone, but for `order`. */
+ * after `device` is its owner's alone, but for `order`. */
 typedef struct hd_device_part {
     hd_device_side_t side[HD_SIDES];
-    int device;                /* where its buffers are; -1: it has none */
-    hd_vector_t send, receive; /* the call's; for a stand-in, densely packed */
-    uint64_t *dense;           /* displacements of densely packed vectors */
-    uint32_t dense_entries;
-    bool held; /* among processes: its stream has not come to the post, and nothing is copied */
+    int device; /* where its buffers are; -1: it has none */
+    bool held;  /* among processes: its stream has not come to the post, and nothing is copied */
     struct hd_device_done own; /* behind its last work: what its stream comes after */
     struct hd_device_users users;
     hd_device_relay_t *relay; /* which it has to drop; NULL: none */
-    const void *src;          /* what it publishes */
-    void *dst;
     hd_device_order_t order;
     /* from when everything is enqueued */
     ucc_status_t outcome;
@@ -273,7 +272,7 @@ typedef struct hd_device_slot {
 typedef enum hd_device_way {
     HD_DEVICE_FUSED,    /* one launch for each share */
     HD_DEVICE_PARTIALS, /* each device first reduces what lies there (partials.c) */
-    HD_DEVICE_COPIES,   /* copies among devices, and a launch for the rest (copies.c) */
+    HD_DEVICE_COPIES,   /* copies among devices, and a launch for the rest (moves.c) */
     HD_DEVICE_WINDOWS   /* not all buffers are reached: by pinned memory (windows.c) */
 } hd_device_way_t;
 
@@ -336,7 +335,6 @@ typedef struct hd_device_copy {
     const void *from;
     size_t bytes;
     int to_device, from_device;
-    uint32_t sender;
 } hd_device_copy_t;
 
 /* Copies, and then a launch, that are being described. */
@@ -347,7 +345,6 @@ typedef struct hd_device_job {
     hd_device_table_t *kept; /* whose words `table` has; NULL: there is none, or it is a graph's */
     const hd_device_copy_t *copy; /* in the slice's scratch */
     uint32_t copies;
-    uint32_t first_copy; /* they are enqueued from this one on, and then those before it */
 } hd_device_job_t;
 
 /* --- check.c: walks, for builds with HD_DEBUG=2 (core/debug.h) and for tests ----------------- */
@@ -357,7 +354,19 @@ void hd_line_check(const hd_line_t *line);
 /* The same for the part of an operation that the caller has started. */
 void hd_device_check_part(const hd_op_t *op);
 
-/* --- share.c: where shares begin, memory to describe them in, rows --------------------------- */
+/* --- share.c: blocks, where shares begin, memory to describe them in, rows ------------------- */
+
+/* A block of a buffer. */
+typedef struct hd_device_block {
+    void *at;
+    size_t bytes;
+} hd_device_block_t;
+/* Returns block i of a buffer whose blocks the vector describes, in elements of so many bytes. */
+static inline hd_device_block_t hd_device_vector_block(const void *buffer, const hd_vector_t *v,
+                                                       size_t element, uint32_t i) {
+    return (hd_device_block_t){hd_at(buffer, hd_vector_displacement(v, i) * element),
+                               hd_vector_count(v, i) * element};
+}
 
 /* Elements at whose multiples ranges are cut, so that they begin at lines of memory, if buffers
  * do. */
@@ -365,9 +374,6 @@ static inline size_t hd_device_grain(size_t element) {
     enum { BYTES = 256 };
     return BYTES % element == 0 ? BYTES / element : 1;
 }
-/* Returns how many of `count` things come before the share-th of shares, cut at multiples of
- * grain. */
-size_t hd_device_cut(size_t count, size_t grain, uint32_t share, uint32_t shares);
 typedef struct hd_device_range {
     size_t first, count;
 } hd_device_range_t;
@@ -378,16 +384,25 @@ hd_device_range_t hd_device_range(size_t count, size_t element, uint32_t share, 
  * NULL: there is none (logged). */
 void *hd_device_scratch(const hd_device_view_t *v, size_t bytes);
 
+/* Returns what hangs on the line under this number (HD_LINE_*). When that is first needed, it is
+ * made: so many bytes, all zero but for `put`. NULL: there is no memory (logged). The caller holds
+ * the line's lock. */
+void *hd_line_memory(const hd_op_t *op, hd_line_t *line, int which, size_t bytes,
+                     hd_line_memory_fn *put);
+
 /* Rows for one device, in launches that need no table. */
 enum { HD_DEVICE_ROWS = HD_GPU_WORDS / HD_GPU_ROW_WORDS /* of a launch */ };
 typedef struct hd_device_rows {
+    const hd_gpu_driver_t *driver;
     const hd_line_t *line;
     uint32_t n, launches;
     ucc_status_t status; /* the first error: nothing is enqueued after it */
     hd_gpu_row_t row[HD_DEVICE_ROWS];
 } hd_device_rows_t;
+/* Adds a row. Rows that follow each other become one; those that fill a launch are enqueued. */
+void hd_device_add_row(hd_device_rows_t *rows, hd_gpu_row_t row);
 /* Enqueues the rows that there are. */
-void hd_device_launch_rows(const hd_gpu_driver_t *driver, hd_device_rows_t *rows);
+void hd_device_launch_rows(hd_device_rows_t *rows);
 
 /* --- table.c --------------------------------------------------------------------------------- */
 
@@ -518,43 +533,38 @@ bool hd_devices_have_pinned(hd_devices_t *devices, const hd_gpu_memory_t *memory
 /* Does the allocation go that far, as far as is known? */
 bool hd_device_holds(const hd_gpu_memory_t *memory, const void *at, size_t bytes);
 
-/* --- relay.c --------------------------------------------------------------------------------- */
-
-/* The operation fails while it is in no exchange: the others learn of it now, though nobody here
- * may pump the network for a while. */
-void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
-
-typedef struct hd_device_relay_need {
-    const char *name; /* of the collective, for the log */
-    const hd_group_t *group;
-    size_t bytes;
-    uint32_t users, segments;
-} hd_device_relay_need_t;
-
-/* Takes a relay on the line of device 0 that the group uses; each user will drop it. On an error
- * *out stays as it is (logged). */
-ucc_status_t hd_device_take_relay(const hd_device_relay_need_t *need, hd_device_relay_t **out);
-/* A member has no work on the device any more, and does not look at the relay from now on. */
-void hd_device_drop_relay(hd_device_relay_t *relay);
-
 /* --- stage.c --------------------------------------------------------------------------------- */
 
 /* One side of a call: so many bytes at a place, or the blocks of a vector. */
 typedef struct hd_device_extent {
     uint8_t *at;
     size_t bytes;
+    uint32_t blocks;           /* 1 without a vector */
     const hd_vector_t *vector; /* of the call; NULL: it is plain */
     size_t element;
 } hd_device_extent_t;
 hd_device_extent_t hd_device_source_of(const hd_op_t *op);
 hd_device_extent_t hd_device_result_of(const hd_op_t *op);
-/* Gives the vector displacements of the part's, by which its blocks lie one after the other from
- * now on. which: HD_SIDE_*. */
-ucc_status_t hd_device_make_dense(const hd_op_t *op, hd_vector_t *vector, int which);
+hd_device_block_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
 
-/* Takes stand-ins for memory of the host before the member publishes, copies what is sent, and says
- * where devices find it all. */
-ucc_status_t hd_device_stand_in(hd_op_t *op, const void **src, void **dst);
+/* Remembers what the call names, before stand-ins take the place of that; and names it again. */
+void hd_device_keep_users(hd_op_t *op);
+void hd_device_restore_users(hd_op_t *op);
+/* A frame's `finish` begins with this: the call names the user's buffers again. False: in the child
+ * of a fork the operation ends here, with *status, because what is enqueued is the parent's. */
+bool hd_device_is_ours(hd_op_t *op, ucc_status_t *status);
+/* Among processes, the operation fails while it is in no exchange: the others learn of it now,
+ * though nobody here may pump the network for a while. */
+void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
+/* Gives the call's vector, if the side has one, displacements by which its blocks lie one after the
+ * other: hd_device_side.dense. */
+ucc_status_t hd_device_make_dense(hd_op_t *op, const hd_device_extent_t *side);
+
+/* Takes a stand-in of so many bytes for a side. */
+ucc_status_t hd_device_take_stand_in(hd_op_t *op, hd_device_side_t *side, int device, size_t bytes);
+/* Takes stand-ins for memory of the host before the member publishes, copies what is sent, and lets
+ * the call name them. */
+ucc_status_t hd_device_stand_in(hd_op_t *op);
 /* Copies results to the host's memory, when the operation is complete. */
 void hd_device_copy_out(hd_op_t *op);
 /* Puts back the stand-ins, which nobody uses any more, and drops the relay. */
@@ -597,7 +607,7 @@ ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
 /* A frame's `copy_out`. */
 ucc_status_t hd_device_complete(hd_op_t *op);
 
-/* --- reduce.c, moves.c, copies.c: what a device does in which collective --------------------- */
+/* --- reduce.c, moves.c: what a device does in which collective ------------------------------- */
 
 /* Each of these describes a share. launch.blocks is 0, and so is copies, if the share is empty.
  * UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). The words are the most that the
@@ -606,8 +616,13 @@ ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job);
 uint32_t hd_device_reduce_words(const hd_device_view_t *v);
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job);
 uint32_t hd_device_move_words(const hd_device_view_t *v);
-ucc_status_t hd_device_copies(const hd_device_view_t *v, hd_device_job_t *job); /* v->rows rows */
 
+/* Returns what describes a reduction of these elements of the call's, but for operands and results;
+ * and describes the launch of one. */
+hd_gpu_reduction_t hd_device_reduction(const hd_call_t *call, size_t first, size_t count);
+ucc_status_t hd_device_describe(const hd_call_t *call, const hd_gpu_reduction_t *what,
+                                hd_gpu_launch_t *launch, hd_gpu_width_t width,
+                                hd_gpu_table_t *table);
 /* Is there a kernel for this reduction? Else UCC_ERR_NOT_SUPPORTED (logged). */
 ucc_status_t hd_device_can_reduce(const hd_call_t *call);
 
@@ -621,8 +636,9 @@ typedef struct hd_device_move {
 } hd_device_move_t;
 
 typedef void hd_device_each_fn(void *arg, const hd_device_move_t *move);
-/* Calls `each` for the blocks of a collective that moves data, by sender, but for what is in its
- * place already. UCC_ERR_INVALID_PARAM: blocks of a v type don't agree (logged). */
+/* Calls `each` for the blocks of a collective that moves data, but for what is in place already:
+ * by sender, from the first member of v->device on. UCC_ERR_INVALID_PARAM: blocks of a v type don't
+ * agree (logged). */
 ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg);
 
 /* Do devices copy to each other? Then *rows says how many rows this share has besides.
@@ -648,10 +664,6 @@ typedef struct hd_trip {
     uint64_t used;       /* devices on which something has been enqueued, by bit */
     uint64_t ready;      /* devices that wait for the members' streams, by bit */
     ucc_status_t status; /* the first error: nothing is enqueued after it */
-    /* of windows alone */
-    struct hd_bounce *bounce;
-    uint32_t slot;
-    uint64_t fills, drains; /* devices that do so in this window, by bit */
 } hd_trip_t;
 
 hd_trip_t hd_trip_begin(const hd_device_view_t *v, hd_line_t *line, hd_mark_t *end);
@@ -661,6 +673,10 @@ void hd_trip_note(hd_trip_t *t, ucc_status_t status);
 hd_line_t *hd_trip_line(hd_trip_t *t, int device);
 /* Records the mark on the line, unless something has failed. */
 void hd_trip_mark(hd_trip_t *t, hd_mark_t *mark, const hd_line_t *line);
+/* Lets the line come after the marks of these devices (by bit), as far as they are recorded; its
+ * own device's counts as one that is not. */
+void hd_trip_await(hd_trip_t *t, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
+                   hd_gpu_site_t site);
 /* Enqueues the reduction, unless something has failed. The line is locked if there is a table. */
 void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *what,
                     hd_gpu_width_t width);
@@ -700,19 +716,18 @@ ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
-/* hd_device_plan and hd_device_follow for a team that lives in this process. */
+/* A frame's `enter`, where claimers find the member's buffers by its part. */
+ucc_status_t hd_device_enter(hd_op_t *op);
+/* hd_device_plan for a team that lives in this process; and hd_device_follow, also of one that has
+ * another frame (else NULL), with hd_device_enter. */
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
-void hd_device_follow_here(hd_op_t *op);
+void hd_device_follow_here(hd_op_t *op, const hd_frame_t *other);
 
 /* --- pipeline.c ------------------------------------------------------------------------------ */
 
-/* Does the operation go by a relay instead of stand-ins, if this is the plan of the host? The same
- * at all endpoints of this process. */
-bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host);
-/* Makes the plan of one that does. */
-void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan);
-/* op->start and op->frame of an operation that does. */
-ucc_status_t hd_device_pipeline_start(hd_op_t *op);
+/* Makes the plan of an operation that goes by a relay instead of stand-ins. False, at all endpoints
+ * of this process: this one does not, if that is the plan of the host. */
+bool hd_device_plan_pipeline(const hd_op_t *op, hd_plan_t *plan);
 extern const hd_frame_t hd_device_pipeline_frame;
 /* May calls of this type go by a relay, among so many endpoints of a process that has so many
  * devices, if the host would do them by segments? */

@@ -1,229 +1,260 @@
-/* moves.c: what a device does where data is only moved: one launch for its share, unless large
- * blocks are copied between devices (copies.c).
+/* moves.c: what a device does where data is only moved: one launch for its share, and, where large
+ * blocks go from one device to another, the driver's copies before it. These are done by the copy
+ * engines, so that the multiprocessors are left to others.
  *
  * Where all blocks are of one size, the addresses of the members' buffers are all that a kernel
  * needs, and a share is the same range of bytes of every block: each device reads it from all and
- * writes it to all. Blocks of v types are rows of a table, and each belongs to the device of the
- * member that sends it, or of the one that gets it where one root sends all.
+ * writes it to all. Blocks of v types, and those that copies leave to the kernel, are rows of a
+ * table. Each belongs to the device of the member that gets it, if one root sends all; of the one
+ * that sends it, if all go to one root. Among all, the sender has it; the receiver where there are
+ * copies, so that several are on their way to each at once.
  *
- * Blocks of v types whose sizes don't agree are found here, as by the engine: see shm/work.c.
+ * A block that several endpoints of a device get is copied there once, and from there on by the
+ * kernel, which comes after the copies on the same stream. Each device begins with what lies behind
+ * its own endpoints, so that not all of them read from the same one at first.
+ *
+ * All claimers of an exchange must come to the same decision, so it looks at nothing but the
+ * members' parts and the group. Blocks of v types whose sizes don't agree are found here, as by the
+ * engine: see shm/work.c.
  */
 #include "device/internal.h"
 
-enum { GRAIN = 256 }; /* bytes: shares begin at lines of memory, if blocks do */
+/* Of a device; above that, all is one launch: a copy costs its enqueuer some microseconds. */
+enum { MOST_COPIES = 64 };
+
+/* --- block by block -------------------------------------------------------------------------- */
+
+/* Returns the block of a member's buffer that goes to a peer, or comes from it. vector: the blocks
+ * of v types; element: the bytes of what it counts. */
+static hd_device_block_t block_of(const hd_call_t *call, uint8_t extent, const void *buffer,
+                                  const hd_vector_t *vector, size_t element, uint32_t peer) {
+    if (extent == HD_VECTOR) {
+        return hd_device_vector_block(buffer, vector, element, peer);
+    }
+    uint64_t at = extent == HD_BLOCKS ? peer * (uint64_t)call->bytes : 0;
+    return (hd_device_block_t){hd_at(buffer, at), call->bytes};
+}
+
+/* Finds what member s sends to member d. False: sizes don't agree (logged by one share). */
+static bool find_move(const hd_device_view_t *v, uint32_t s, uint32_t d, hd_device_move_t *move) {
+    const hd_work_t *work = v->work;
+    const hd_call_t *from = work->call[s], *to = work->call[d];
+    const hd_coll_t *coll = &hd_coll[v->op->call.type];
+    bool swap = coll->pairwise && v->op->call.in_place;
+    bool own_element = coll->pairwise && !swap; /* what is sent may be of another type */
+    hd_device_block_t src = block_of(from, coll->source, swap ? work->dst[s] : work->src[s],
+                                     swap ? &from->receive : &from->send,
+                                     own_element ? from->send_element : from->element, d);
+    hd_device_block_t dst = block_of(to, coll->result, work->dst[d], &to->receive, to->element, s);
+    /* A root's own block is there, or is copied, by the count of what it gets. */
+    if (coll->flow == HD_TO_ROOT && s == d) {
+        src.bytes = dst.bytes;
+    }
+    *move = (hd_device_move_t){s, d, src.at, dst.at, dst.bytes, swap};
+    if (src.bytes != dst.bytes && v->share == 0) {
+        hd_op_say_sizes(v->op, s, d, src.bytes, dst.bytes);
+    }
+    return src.bytes == dst.bytes;
+}
+
+ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg) {
+    const hd_call_t *call = &v->op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    uint32_t n = v->op->place.n, own = 0;
+    bool swaps = coll->pairwise && call->in_place; /* a pair once, with the lower as the sender */
+    while (own + 1 < n && !hd_device_is_mine(v, hd_device_part(v, own)->device)) {
+        own++;
+    }
+    for (uint64_t i = 0; i < (uint64_t)n * n; i++) {
+        uint32_t s = (uint32_t)((own + i / n) % n), d = (uint32_t)(i % n);
+        hd_device_move_t move;
+        if ((coll->flow == HD_FROM_ROOT && s != call->root) ||
+            (coll->flow == HD_TO_ROOT && d != call->root) || (swaps && d <= s)) {
+            continue;
+        }
+        if (!find_move(v, s, d, &move)) {
+            return UCC_ERR_INVALID_PARAM;
+        }
+        if (move.bytes && move.src != move.dst) {
+            each(arg, &move);
+        }
+    }
+    return UCC_OK;
+}
+
+/* --- rows and copies ------------------------------------------------------------------------- */
+
+/* Returns the most rows that this device may have. */
+static uint32_t most_rows(const hd_device_view_t *v) {
+    uint32_t n = v->op->place.n;
+    return v->way == HD_DEVICE_COPIES                       ? v->rows
+           : hd_coll[v->op->call.type].flow == HD_AMONG_ALL ? n * n
+                                                            : n;
+}
+
+/* Goes over all blocks: counts copies and rows, and takes down those of its share if there is
+ * memory for them. */
+typedef struct sorter {
+    const hd_device_view_t *v;
+    bool copying;    /* else all blocks are rows */
+    const void *src; /* the source that was copied last */
+    size_t bytes;
+    uint64_t is_there;                 /* the owners that have it, by bit */
+    const void *there[HD_GPU_DEVICES]; /* by owner: where */
+    uint32_t copied[HD_GPU_DEVICES];   /* by owner */
+    uint32_t copies, rows;             /* of this share */
+    hd_device_copy_t *copy;
+    hd_gpu_row_t *row;
+} sorter_t;
+
+static int owner_of(const sorter_t *s, const hd_device_move_t *move) {
+    uint8_t flow = hd_coll[s->v->op->call.type].flow;
+    bool by_sender = flow == HD_TO_ROOT || (flow == HD_AMONG_ALL && !s->copying);
+    return hd_device_part(s->v, by_sender ? move->from : move->to)->device;
+}
+
+/* Returns the device in whose memory the bytes are. -1: that is not known; blocks of a v type may
+ * be anywhere. */
+static int device_at(const hd_device_side_t *side, const void *at, size_t bytes) {
+    const hd_gpu_memory_t *memory = &side->memory;
+    uint64_t offset = (uintptr_t)at - memory->base;
+    bool inside =
+        memory->kind == HD_GPU_DEVICE && offset <= memory->bytes && bytes <= memory->bytes - offset;
+    return inside ? memory->device : -1;
+}
+
+/* Returns whether the block goes from one device to another, and is worth a copy. */
+static bool is_copy(const sorter_t *s, const hd_device_move_t *move, int *from, int *to) {
+    if (!s->copying || move->bytes < hd_device_settings(s->v)->gpu_copy_min) {
+        return false;
+    }
+    *from = device_at(hd_device_side_of(s->v, move->from, HD_SIDE_SRC), move->src, move->bytes);
+    *to = device_at(hd_device_side_of(s->v, move->to, HD_SIDE_DST), move->dst, move->bytes);
+    return *from >= 0 && *to >= 0 && *from != *to;
+}
+
+/* Notes that the owner copies the block. False: it has the block already; moves come by sender, and
+ * the same block for several members in a row. */
+static bool note_copied(sorter_t *s, const hd_device_move_t *move, int owner) {
+    if (s->src != move->src || s->bytes != move->bytes) {
+        s->src = move->src;
+        s->bytes = move->bytes;
+        s->is_there = 0;
+    }
+    if (s->is_there >> owner & 1) {
+        return false;
+    }
+    s->is_there |= UINT64_C(1) << owner;
+    s->there[owner] = move->dst;
+    s->copied[owner]++;
+    return true;
+}
+
+static void sort(void *arg, const hd_device_move_t *move) {
+    sorter_t *s = arg;
+    int owner = owner_of(s, move), from, to;
+    bool peers = is_copy(s, move, &from, &to), copies = peers && note_copied(s, move, owner);
+    if (!hd_device_is_mine(s->v, owner)) {
+        return;
+    }
+    if (copies && s->copy) {
+        hd_assert_lt(s->copies, MOST_COPIES);
+        s->copy[s->copies] = (hd_device_copy_t){move->dst, move->src, move->bytes, to, from};
+    } else if (!copies && s->row) {
+        hd_assert_lt(s->rows, most_rows(s->v));
+        s->row[s->rows] =
+            (hd_gpu_row_t){peers ? s->there[owner] : move->src, move->dst, move->bytes, move->swap};
+    }
+    s->copies += copies;
+    s->rows += !copies;
+}
+
+ucc_status_t hd_device_find_copies(const hd_device_view_t *v, bool *yes, uint32_t *rows) {
+    const hd_call_t *call = &v->op->call;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    bool swaps = coll->pairwise && call->in_place;
+    sorter_t s = {.v = v, .copying = true};
+    *yes = false;
+    if (v->shares < 2 || coll->reducing || swaps ||
+        (!coll->vector && call->bytes < hd_device_settings(v)->gpu_copy_min)) {
+        return UCC_OK;
+    }
+    ucc_status_t status = hd_device_each_move(v, sort, &s);
+    uint32_t most = 0;
+    for (int d = 0; d < HD_GPU_DEVICES; d++) {
+        most = s.copied[d] > most ? s.copied[d] : most;
+    }
+    *yes = most > 0 && most <= MOST_COPIES;
+    *rows = s.rows;
+    return status;
+}
+
+static ucc_status_t sort_blocks(const hd_device_view_t *v, hd_device_job_t *job) {
+    sorter_t s = {.v = v, .copying = v->way == HD_DEVICE_COPIES};
+    size_t copy_bytes = MOST_COPIES * sizeof(*s.copy);
+    uint8_t *scratch = hd_device_scratch(v, copy_bytes + most_rows(v) * sizeof(*s.row));
+    if (!scratch) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    s.copy = (hd_device_copy_t *)(void *)scratch;
+    s.row = (hd_gpu_row_t *)(void *)(scratch + copy_bytes);
+    ucc_status_t status = hd_device_each_move(v, sort, &s);
+    if (status != UCC_OK) {
+        return status;
+    }
+    job->copy = s.copy;
+    job->copies = s.copies;
+    return hd_gpu_rows(&job->launch, s.row, s.rows, job->width, &job->table);
+}
 
 /* --- blocks of one size ---------------------------------------------------------------------- */
 
-static hd_gpu_blocks_t blocks_of(const hd_device_view_t *v) {
-    const hd_call_t *call = &v->op->call;
-    size_t at = hd_device_cut(call->bytes, GRAIN, v->share, v->shares);
-    return (hd_gpu_blocks_t){.k = v->op->place.n,
-                             .m = v->op->place.n,
-                             .src = v->work->src,
-                             .dst = v->work->dst,
-                             .block = call->bytes,
-                             .at = at,
-                             .bytes =
-                                 hd_device_cut(call->bytes, GRAIN, v->share + 1, v->shares) - at};
-}
-
 /* The root's own buffer has the data already, and is left out. */
-static ucc_status_t bcast(const hd_device_view_t *v, hd_device_job_t *job) {
-    const hd_call_t *call = &v->op->call;
-    hd_gpu_blocks_t what = blocks_of(v);
-    uint32_t n = v->op->place.n;
+static ucc_status_t bcast(const hd_device_view_t *v, hd_device_job_t *job, hd_gpu_blocks_t what) {
+    uint32_t n = v->op->place.n, root = v->op->call.root;
     void **dst = hd_device_scratch(v, n * sizeof(*dst));
     if (!dst) {
         return UCC_ERR_NO_MEMORY;
     }
-    what.k = 1;
-    what.m = n - 1;
-    what.src = &v->work->src[call->root];
+    what.m = 0;
     what.dst = dst;
     for (uint32_t i = 0; i < n; i++) {
-        if (i != call->root) {
-            *dst++ = v->work->dst[i];
+        if (i != root) {
+            dst[what.m++] = v->work->dst[i];
         }
     }
     return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
 }
 
-/* --- block by block -------------------------------------------------------------------------- */
-
-typedef struct walk {
-    const hd_device_view_t *v;
-    hd_device_each_fn *each;
-    void *arg;
-    ucc_status_t status;
-} walk_t;
-
-typedef struct block {
-    void *at;
-    size_t bytes;
-} block_t;
-
-static block_t block_of(const void *buffer, const hd_vector_t *v, uint32_t i, size_t element) {
-    return (block_t){hd_at(buffer, hd_vector_displacement(v, i) * element),
-                     hd_vector_count(v, i) * element};
+static bool is_sorted(const hd_device_view_t *v) {
+    return v->way == HD_DEVICE_COPIES || hd_coll[v->op->call.type].vector;
 }
-
-/* Visits what a member sends to another one, and where that one expects it. */
-static void visit(walk_t *w, uint32_t from, uint32_t to, block_t src, block_t dst, bool swap) {
-    if (src.bytes != dst.bytes) {
-        if (w->status == UCC_OK && w->v->share == 0) { /* one share logs it */
-            hd_op_say_sizes(w->v->op, from, to, src.bytes, dst.bytes);
-        }
-        w->status = UCC_ERR_INVALID_PARAM;
-    } else if (src.bytes && src.at != dst.at) {
-        hd_device_move_t move = {from, to, src.at, dst.at, src.bytes, swap};
-        w->each(w->arg, &move);
-    }
-}
-
-/* Returns block i of a buffer where all are of one size. */
-static block_t even_block(const walk_t *w, const void *buffer, uint32_t i) {
-    size_t bytes = w->v->op->call.bytes;
-    return (block_t){hd_at(buffer, i * (uint64_t)bytes), bytes};
-}
-
-static void visit_gathered(walk_t *w, uint32_t s, uint32_t d) {
-    const hd_work_t *work = w->v->work;
-    const hd_call_t *to = work->call[d], *from = work->call[s];
-    block_t src = {(void *)(uintptr_t)work->src[s], from->bytes}, dst;
-    if (hd_coll[to->type].vector) {
-        dst = block_of(work->dst[d], &hd_device_part(w->v, d)->receive, s, to->element);
-        /* The root's own block is there, or is copied, by its own count. */
-        if (s == d && to->is_root) {
-            src.bytes = dst.bytes;
-        }
-    } else {
-        dst = even_block(w, work->dst[d], s);
-    }
-    visit(w, s, d, src, dst, false);
-}
-
-static void visit_scattered(walk_t *w, uint32_t root, uint32_t d) {
-    const hd_work_t *work = w->v->work;
-    const hd_call_t *from = work->call[root];
-    block_t src =
-        hd_coll[from->type].vector
-            ? block_of(work->src[root], &hd_device_part(w->v, root)->send, d, from->element)
-            : even_block(w, work->src[root], d);
-    visit(w, root, d, src, (block_t){work->dst[d], work->call[d]->bytes}, false);
-}
-
-/* In place, a pair is visited once, with the lower of the two as the sender. */
-static void visit_pair(walk_t *w, uint32_t s, uint32_t d) {
-    const hd_work_t *work = w->v->work;
-    const hd_call_t *to = work->call[d], *from = work->call[s];
-    bool in_place = w->v->op->call.in_place;
-    const void *sent = in_place ? work->dst[s] : work->src[s];
-    if (in_place && d <= s) {
-        return;
-    }
-    if (!hd_coll[to->type].vector) {
-        visit(w, s, d, even_block(w, sent, d), even_block(w, work->dst[d], s), in_place);
-        return;
-    }
-    const hd_device_part_t *sender = hd_device_part(w->v, s);
-    block_t src = in_place ? block_of(sent, &sender->receive, d, from->element)
-                           : block_of(sent, &sender->send, d, from->send_element);
-    block_t dst = block_of(work->dst[d], &hd_device_part(w->v, d)->receive, s, to->element);
-    visit(w, s, d, src, dst, in_place);
-}
-
-static void visit_from(walk_t *w, uint32_t s, uint32_t d) {
-    const hd_op_t *op = w->v->op;
-    const hd_coll_t *coll = &hd_coll[op->call.type];
-    if (coll->bcast) {
-        block_t src = {(void *)(uintptr_t)w->v->work->src[s], op->call.bytes};
-        visit(w, s, d, src, (block_t){w->v->work->dst[d], op->call.bytes}, false);
-    } else if (coll->flow == HD_FROM_ROOT) {
-        visit_scattered(w, s, d);
-    } else if (coll->pairwise) {
-        visit_pair(w, s, d);
-    } else {
-        visit_gathered(w, s, d);
-    }
-}
-
-ucc_status_t hd_device_each_move(const hd_device_view_t *v, hd_device_each_fn *each, void *arg) {
-    const hd_op_t *op = v->op;
-    hd_flow_t flow = (hd_flow_t)hd_coll[op->call.type].flow;
-    walk_t walk = {v, each, arg, UCC_OK};
-    for (uint32_t s = 0; s < op->place.n; s++) {
-        for (uint32_t d = 0; d < op->place.n; d++) {
-            if ((flow != HD_FROM_ROOT || s == op->call.root) &&
-                (flow != HD_TO_ROOT || d == op->call.root)) {
-                visit_from(&walk, s, d);
-            }
-        }
-    }
-    return walk.status;
-}
-
-/* --- rows ------------------------------------------------------------------------------------ */
-
-typedef struct rows {
-    const hd_device_view_t *v;
-    hd_gpu_row_t *row;
-    uint32_t n;
-} rows_t;
-
-/* Returns the most rows that a device may have. */
-static size_t most_rows(const hd_device_view_t *v) {
-    size_t n = v->op->place.n;
-    return hd_coll[v->op->call.type].flow == HD_AMONG_ALL ? n * n : n;
-}
-
-static void add_row(void *arg, const hd_device_move_t *move) {
-    rows_t *rows = arg;
-    bool from_root = hd_coll[rows->v->op->call.type].flow == HD_FROM_ROOT;
-    uint32_t owner = from_root ? move->to : move->from;
-    if (hd_device_is_mine(rows->v, hd_device_part(rows->v, owner)->device)) {
-        hd_assert_lt(rows->n, most_rows(rows->v));
-        rows->row[rows->n++] = (hd_gpu_row_t){move->src, move->dst, move->bytes, move->swap};
-    }
-}
-
-static ucc_status_t move_rows(const hd_device_view_t *v, hd_device_job_t *job) {
-    rows_t rows = {.v = v};
-    rows.row = hd_device_scratch(v, most_rows(v) * sizeof(*rows.row));
-    if (!rows.row) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    ucc_status_t status = hd_device_each_move(v, add_row, &rows);
-    return status == UCC_OK ? hd_gpu_rows(&job->launch, rows.row, rows.n, job->width, &job->table)
-                            : status;
-}
-
-/* --- all of them ----------------------------------------------------------------------------- */
 
 uint32_t hd_device_move_words(const hd_device_view_t *v) {
-    return hd_coll[v->op->call.type].vector ? (uint32_t)most_rows(v) * HD_GPU_ROW_WORDS
-                                            : 2 * v->op->place.n;
+    return is_sorted(v) ? most_rows(v) * HD_GPU_ROW_WORDS : 2 * v->op->place.n;
 }
 
 ucc_status_t hd_device_move(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    hd_gpu_blocks_t what = blocks_of(v);
-    if (coll->vector) {
-        return move_rows(v, job);
+    uint32_t n = v->op->place.n;
+    hd_device_range_t range = hd_device_range(call->bytes, 1, v->share, v->shares);
+    bool from_root = coll->flow == HD_FROM_ROOT, to_root = coll->flow == HD_TO_ROOT;
+    hd_gpu_blocks_t what = {.k = from_root ? 1 : n,
+                            .m = to_root ? 1 : n,
+                            .src = v->work->src + (from_root ? call->root : 0),
+                            .dst = v->work->dst + (to_root ? call->root : 0),
+                            .block = call->bytes,
+                            .at = range.first,
+                            .bytes = range.count};
+    if (is_sorted(v)) {
+        return sort_blocks(v, job);
     }
     if (coll->bcast) {
-        return bcast(v, job);
+        return bcast(v, job, what);
     }
-    if (coll->source == HD_BLOCK) { /* allgather, gather */
-        if (coll->rooted) {
-            what.m = 1;
-            what.dst = &v->work->dst[call->root];
-        }
+    if (coll->source == HD_BLOCK) {
         return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
-    }
-    if (coll->rooted) { /* scatter; else alltoall */
-        what.k = 1;
-        what.src = &v->work->src[call->root];
     }
     return call->in_place && coll->pairwise
                ? hd_gpu_swaps(&job->launch, &what, job->width, &job->table)

@@ -10,10 +10,10 @@ static hd_gpu_crowd_t crowd_of(const ucc_team_h team) {
     const hd_crossing_t *crossing = team->crossing;
     hd_gpu_crowd_t crowd = {.all = 0};
     for (uint32_t p = 0; crossing && p < crossing->span->processes; p++) {
-        bool mine = p == crossing->span->mine;
-        bool here = mine || hd_net_team_is_beside(crossing->team, p);
-        crowd.before += p < crossing->span->mine && here ? hd_span_count(crossing->span, p) : 0;
-        crowd.all += here ? hd_span_count(crossing->span, p) : 0;
+        bool here = p == crossing->span->mine || hd_net_team_is_beside(crossing->team, p);
+        uint32_t endpoints = here ? hd_span_count(crossing->span, p) : 0;
+        crowd.before += p < crossing->span->mine ? endpoints : 0;
+        crowd.all += endpoints;
     }
     return crowd;
 }

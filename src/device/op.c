@@ -108,25 +108,27 @@ static int device_of(const hd_device_part_t *part) {
     return device < 0 && part->order.is ? part->order.stream.device : device;
 }
 
-/* op->start: publishes part->src and part->dst, which `enter` has found. */
+/* Publishes the buffers that the call names by now. */
 static ucc_status_t publish(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
+    const void *src;
+    void *dst;
     hd_checked(hd_device_check_part(op));
-    hd_gpu_handed_over(part);
-    return hd_engine_start(op, part->src, part->dst);
+    hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
+    hd_device_buffers_of(op, &src, &dst);
+    return op->plan.where == HD_ON_BOTH ? hd_outer_start_work(op, src, dst)
+                                        : hd_engine_start(op, src, dst);
 }
 
-/* Takes stand-ins for memory of the host, and says where devices find everything. */
-static ucc_status_t enter(hd_op_t *op) {
+/* Takes stand-ins for memory of the host. A member that is held (hd_device_order.held) publishes
+ * when its stream has come to the post. */
+ucc_status_t hd_device_enter(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    bool here = op->plan.where == HD_ON_DEVICES;
     hd_device_begin_part(op);
     part->device = device_of(part);
-    part->send = op->call.send;
-    part->receive = op->call.receive;
-    hd_device_buffers_of(op, &part->src, &part->dst);
-    ucc_status_t status = install_flight(op, count_slices(op));
+    ucc_status_t status = here ? install_flight(op, count_slices(op)) : UCC_OK;
     if (status == UCC_OK) {
-        status = hd_device_stand_in(op, &part->src, &part->dst);
+        status = hd_device_stand_in(op);
         part->device = device_of(part);
     }
     return status == UCC_OK ? hd_device_hold(op) : status;
@@ -136,8 +138,8 @@ static ucc_status_t enter(hd_op_t *op) {
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_device_slot_t *f = flight_of(op);
-    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
-        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    if (!hd_device_is_ours(op, &status)) {
+        return status;
     }
     for (uint32_t s = 0; s < f->slices; s++) {
         hd_gpu_taken_over(&f->done[s]);
@@ -158,7 +160,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
 }
 
 static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
-                                 .enter = enter,
+                                 .enter = hd_device_enter,
                                  .copy_in = hd_device_ready,
                                  .undo = hd_device_undo,
                                  .finish = finish,
@@ -170,9 +172,9 @@ void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan) {
     plan->where = HD_ON_DEVICES;
 }
 
-void hd_device_follow_here(hd_op_t *op) {
+void hd_device_follow_here(hd_op_t *op, const hd_frame_t *other) {
     op->start = publish;
-    op->frame = &frame;
+    op->frame = other ? other : &frame;
 }
 
 /* --- at init --------------------------------------------------------------------------------- */
@@ -196,7 +198,8 @@ void hd_device_forget(hd_op_t *op) {
                 op->team->devices->driver->event_put(event[i]);
             }
         }
-        hd_free(part->dense);
+        hd_free(part->side[HD_SIDE_SRC].dense);
+        hd_free(part->side[HD_SIDE_DST].dense);
         hd_free(part);
     }
 }

@@ -187,6 +187,7 @@ void hd_device_begin_part(hd_op_t *op) {
     if (order->is && order->capture) {
         op->call.signature = hd_terms_captured(op->call.signature, order->capture);
     }
+    hd_device_keep_users(op);
     part->outcome = UCC_OK;
     part->drained_by = 0;
     part->waits = 0;

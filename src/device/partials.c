@@ -24,6 +24,8 @@
  */
 #include "device/internal.h"
 
+#include <string.h>
+
 enum {
     LEAST = 256 * 1024, /* bytes of a device's partials */
     SIZES = 9,          /* of such memory: LEAST, twice that, ... 64 MiB */
@@ -45,12 +47,16 @@ typedef struct partials {
 
 _Static_assert(offsetof(partials_t, memory) == 0, "a line knows it by that, and frees it");
 
+typedef struct node {
+    int owner;      /* the working device on which it lies; -1: several */
+    uint32_t place; /* number of the partial, among those of its owner or of the shared */
+} node_t;
+
 /* A collective that is being enqueued. */
 typedef struct making {
     hd_trip_t trip;
     const hd_device_view_t *v;
     partials_t *kept;
-    bool apart;           /* there are partials; else each operand is a node */
     uint32_t size, nodes; /* operands of a node; how many nodes there are */
     /* Nodes that have partials: by device; on each device. */
     uint32_t owned[HD_GPU_DEVICES], shared;
@@ -62,12 +68,8 @@ typedef struct making {
     /* the slice's scratch */
     const void **src;    /* of nodes, as a device combines them */
     hd_gpu_part_t *part; /* of members */
-    /* Of nodes: number of the partial, among those of its owner or of the shared. */
-    uint32_t *place;
-    int8_t *owner; /* of nodes; -1: they lie on several devices */
+    node_t *node;
 } making_t;
-
-_Static_assert(HD_GPU_DEVICES <= INT8_MAX + 1, "a device's number fits");
 
 /* --- nodes ----------------------------------------------------------------------------------- */
 
@@ -119,7 +121,8 @@ static uint32_t operands_of(const making_t *m, uint32_t node) {
 
 /* Returns whether the device makes a partial of the node. A node of one operand is that operand. */
 static bool makes(const making_t *m, uint32_t node, int device) {
-    return operands_of(m, node) > 1 && (m->owner[node] == device || m->owner[node] < 0);
+    int owner = m->node[node].owner;
+    return operands_of(m, node) > 1 && (owner == device || owner < 0);
 }
 
 static void choose_nodes(making_t *m) {
@@ -129,13 +132,21 @@ static void choose_nodes(making_t *m) {
         m->size *= HD_GPU_BLOCK;
     }
     m->nodes = (n + m->size - 1) / m->size;
-    for (uint32_t node = 0; node < m->nodes; node++) {
-        int owner = owner_of(m->v, node * m->size, m->size);
-        m->owner[node] = (int8_t)owner;
-        if (operands_of(m, node) > 1) {
-            m->place[node] = owner < 0 ? m->shared++ : m->owned[owner]++;
+    for (uint32_t i = 0; i < m->nodes; i++) {
+        int owner = owner_of(m->v, i * m->size, m->size);
+        m->node[i].owner = owner;
+        if (operands_of(m, i) > 1) {
+            m->node[i].place = owner < 0 ? m->shared++ : m->owned[owner]++;
         }
     }
+}
+
+/* Makes each operand a node: then there are no partials. */
+static void leave_whole(making_t *m) {
+    m->size = 1;
+    m->nodes = m->v->op->place.n;
+    m->shared = 0;
+    memset(m->owned, 0, sizeof(m->owned));
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -146,16 +157,18 @@ static bool is_worker(const making_t *m, int device) {
 
 static ucc_status_t take_lists(making_t *m) {
     uint32_t n = m->v->op->place.n;
-    uint8_t *at = hd_device_scratch(
-        m->v, n * (sizeof(*m->src) + sizeof(*m->part) + sizeof(*m->place) + sizeof(*m->owner)));
-    if (!at) {
+    m->src = hd_device_scratch(m->v, n * (sizeof(*m->src) + sizeof(*m->part) + sizeof(*m->node)));
+    if (!m->src) {
         return UCC_ERR_NO_MEMORY;
     }
-    m->src = (const void **)(void *)at;
     m->part = (hd_gpu_part_t *)(void *)(m->src + n);
-    m->place = (uint32_t *)(void *)(m->part + n);
-    m->owner = (int8_t *)(m->place + n);
+    m->node = (node_t *)(void *)(m->part + n);
     return UCC_OK;
+}
+
+/* Returns how many partials a device makes. */
+static uint32_t made_by(const making_t *m, int device) {
+    return is_worker(m, device) ? m->owned[device] + m->shared : 0;
 }
 
 static bool take_scratch(const making_t *m, int device) {
@@ -178,8 +191,7 @@ static bool find_memory(making_t *m) {
     const hd_gpu_driver_t *driver = m->v->devices->driver;
     uint32_t most = 0, sizes = driver->emulated ? EMULATED_SIZES : SIZES;
     for (int d = 0; d < (int)driver->devices; d++) {
-        uint32_t made = is_worker(m, d) ? m->owned[d] + m->shared : 0;
-        most = made > most ? made : most;
+        most = made_by(m, d) > most ? made_by(m, d) : most;
     }
     size_t bytes = m->count * m->v->op->call.element;
     while (m->which + 1 < sizes && ((size_t)LEAST << m->which) / most < bytes) {
@@ -189,7 +201,7 @@ static bool find_memory(making_t *m) {
     m->region = ((size_t)LEAST << m->which) / most / grain * grain;
     bool there = m->region > 0 && !m->kept->refused;
     for (int d = 0; d < (int)driver->devices && there; d++) {
-        there = !is_worker(m, d) || m->owned[d] + m->shared == 0 || take_scratch(m, d);
+        there = made_by(m, d) == 0 || take_scratch(m, d);
     }
     m->kept->refused = !there;
     return there;
@@ -198,10 +210,11 @@ static bool find_memory(making_t *m) {
 /* Returns where the first element of all would be in a node's partial, which has those of this
  * piece. */
 static void *partial_at(const making_t *m, uint32_t node, int device) {
-    int of = m->owner[node] < 0 ? device : m->owner[node];
-    size_t i = m->place[node] + (m->owner[node] < 0 ? m->owned[device] : 0);
+    const node_t *of = &m->node[node];
+    int at = of->owner < 0 ? device : of->owner;
+    size_t i = of->place + (of->owner < 0 ? m->owned[device] : 0);
     hd_assert_le((i + 1) * m->region, (size_t)LEAST << m->which);
-    uintptr_t memory = (uintptr_t)m->kept->scratch[of][m->which].block->memory;
+    uintptr_t memory = (uintptr_t)m->kept->scratch[at][m->which].block->memory;
     return (void *)(memory + i * m->region - m->first * m->v->op->call.element); // NOLINT
 }
 
@@ -219,43 +232,23 @@ static hd_device_range_t share_of(const making_t *m, int device) {
     return range;
 }
 
-static hd_gpu_reduction_t reduction_of(const making_t *m, hd_device_range_t range) {
-    const hd_call_t *call = &m->v->op->call;
-    return (hd_gpu_reduction_t){.dt = call->reducer.dt,
-                                .op = call->reducer.op,
-                                .form = HD_GPU_TO_ALL,
-                                .first = range.first,
-                                .count = range.count};
-}
-
 static hd_gpu_width_t width_of(const making_t *m, const hd_line_t *line) {
     size_t bytes = hd_device_source_of(m->v->op).bytes * m->v->op->place.n;
     return (hd_gpu_width_t){.blocks = line->info.width,
                             .streaming = bytes > line->info.l2_bytes / 2};
 }
 
-/* Lets what the line does next come after the marks of these other devices, as far as they are
- * recorded. */
-static void await_marks(making_t *m, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
-                        hd_gpu_site_t site) {
-    hd_trip_t *t = &m->trip;
-    for (int d = 0; d < (int)t->driver->devices; d++) {
-        bool counts = (of >> d & 1) && mark[d].recorded && d != line->stream.device;
-        if (t->status == UCC_OK && counts) {
-            hd_trip_note(t, t->driver->wait(line->stream, mark[d].event, site));
-        }
-    }
-}
-
 static void make(making_t *m, int device) {
+    const hd_call_t *call = &m->v->op->call;
     hd_line_t *line = hd_trip_line(&m->trip, device);
     hd_device_range_t piece = {m->first, m->count}, share = share_of(m, device);
-    if (!line || m->owned[device] + m->shared == 0) {
+    if (!line || made_by(m, device) == 0) {
         return;
     }
-    await_marks(m, line, m->kept->combined, UINT64_MAX, HD_GPU_SITE_USED);
+    hd_trip_await(&m->trip, line, m->kept->combined, UINT64_MAX, HD_GPU_SITE_USED);
     for (uint32_t node = 0; node < m->nodes; node++) {
-        hd_gpu_reduction_t what = reduction_of(m, m->owner[node] < 0 ? share : piece);
+        hd_device_range_t range = m->node[node].owner < 0 ? share : piece;
+        hd_gpu_reduction_t what = hd_device_reduction(call, range.first, range.count);
         void *dst = makes(m, node, device) ? partial_at(m, node, device) : NULL;
         what.src = &m->v->work->src[node * m->size];
         what.dst = &dst;
@@ -274,11 +267,6 @@ static void make(making_t *m, int device) {
 }
 
 static void list_nodes(making_t *m, int device, hd_gpu_reduction_t *what) {
-    what->src = m->v->work->src;
-    what->k = m->v->op->place.n;
-    if (!m->apart) {
-        return;
-    }
     for (uint32_t node = 0; node < m->nodes; node++) {
         m->src[node] = operands_of(m, node) > 1 ? partial_at(m, node, device)
                                                 : m->v->work->src[node * m->size];
@@ -291,8 +279,8 @@ static void list_nodes(making_t *m, int device, hd_gpu_reduction_t *what) {
 static void list_parts(making_t *m, hd_gpu_reduction_t *what) {
     const hd_call_t *call = &m->v->op->call;
     size_t end = what->first + what->count, before = 0;
+    bool vector = hd_coll[call->type].vector;
     for (uint32_t i = 0; i < m->v->op->place.n; i++) {
-        bool vector = hd_coll[call->type].vector;
         size_t count = vector ? hd_vector_count(&call->receive, i) : call->bytes / call->element;
         size_t first = before > what->first ? before : what->first;
         size_t last = before + count < end ? before + count : end;
@@ -310,18 +298,18 @@ static void combine(making_t *m, int device) {
     const hd_op_t *op = m->v->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     hd_line_t *line = hd_trip_line(&m->trip, device);
-    hd_gpu_reduction_t what = reduction_of(m, share_of(m, device));
+    hd_device_range_t share = share_of(m, device);
+    hd_gpu_reduction_t what = hd_device_reduction(&op->call, share.first, share.count);
     what.n = op->place.n;
     list_nodes(m, device, &what);
     if (coll->source == HD_WHOLE) {
-        bool all = !coll->rooted;
-        what.dst = all ? m->v->work->dst : &m->v->work->dst[op->call.root];
-        what.m = all ? op->place.n : 1;
+        what.dst = m->v->work->dst + (coll->rooted ? op->call.root : 0);
+        what.m = coll->rooted ? 1 : op->place.n;
     } else {
         list_parts(m, &what);
     }
     if (line) {
-        await_marks(m, line, m->kept->made, m->made, HD_GPU_SITE_MADE);
+        hd_trip_await(&m->trip, line, m->kept->made, m->made, HD_GPU_SITE_MADE);
         hd_trip_reduce(&m->trip, line, &what, width_of(m, line));
         hd_trip_mark(&m->trip, &m->kept->combined[device], line);
     }
@@ -338,29 +326,27 @@ static void each_worker(making_t *m, void (*does)(making_t *m, int device)) {
 /* --- the whole ------------------------------------------------------------------------------- */
 
 static void enqueue(making_t *m) {
-    size_t count = m->count;
-    m->apart = find_memory(m);
-    size_t step = m->apart ? m->region / m->v->op->call.element : count;
+    size_t count = m->count, step = count;
+    if (find_memory(m)) {
+        step = m->region / m->v->op->call.element;
+    } else {
+        leave_whole(m);
+    }
     for (; m->first < count && m->trip.status == UCC_OK; m->first += step) {
         m->count = count - m->first < step ? count - m->first : step;
         m->made = 0;
-        if (m->apart) {
-            each_worker(m, make);
-        }
+        each_worker(m, make);
         each_worker(m, combine);
     }
 }
 
 static void lock_line(making_t *m, int device) {
+    const hd_device_view_t *v = m->v;
     /* Locks are taken by number of device, from the trip's line on. */
-    hd_assert_le(m->v->device, device);
-    if (device != m->v->device) {
-        m->locked[device] = hd_devices_line(m->v->devices, device, m->v->op->group);
-        if (m->locked[device]) {
-            hd_line_lock(m->locked[device]);
-        } else {
-            hd_trip_note(&m->trip, UCC_ERR_IO_ERROR);
-        }
+    hd_assert_le(v->device, device);
+    if (device != v->device) {
+        hd_trip_note(&m->trip,
+                     hd_devices_lock_line(v->devices, device, v->op->group, 0, &m->locked[device]));
     }
 }
 
@@ -386,27 +372,10 @@ static void put_partials(hd_devices_t *devices, hd_line_memory_t *memory) {
     hd_free(partials);
 }
 
-/* Returns the line's partials, which are made when they are first needed. NULL: there is no memory
- * (logged). */
-static partials_t *find_partials(const hd_op_t *op, hd_line_t *line) {
-    partials_t *partials = (partials_t *)(void *)line->memory[HD_LINE_PARTIALS];
-    if (partials) {
-        return partials;
-    }
-    partials = hd_alloc(HD_LINE, sizeof(*partials));
-    if (!partials) {
-        hd_error("%s: no memory for what devices reduce apart", hd_op_type_name(op));
-        return NULL;
-    }
-    partials->memory.put = put_partials;
-    line->memory[HD_LINE_PARTIALS] = &partials->memory;
-    return partials;
-}
-
 ucc_status_t hd_device_enqueue_partials(const hd_device_view_t *v, hd_line_t *line) {
     const hd_op_t *op = v->op;
     making_t m = {.v = v, .count = hd_device_source_of(op).bytes / op->call.element};
-    m.kept = find_partials(op, line);
+    m.kept = hd_line_memory(op, line, HD_LINE_PARTIALS, sizeof(*m.kept), put_partials);
     ucc_status_t status = m.kept ? take_lists(&m) : UCC_ERR_NO_MEMORY;
     if (status != UCC_OK) {
         return status;

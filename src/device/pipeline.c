@@ -27,49 +27,58 @@ static uint8_t *relay_at(const hd_flight_t *f, size_t at) {
     return (uint8_t *)f->relay->late.block->memory + at;
 }
 
-/* The completer of the exchange takes the relay. */
+/* The completer of the exchange takes the relay. It needs no reference to the devices: the members'
+ * handles keep them. */
 static ucc_status_t take_relay(hd_flight_t *f) {
-    const hd_device_relay_need_t need = {.name = hd_type_name(f->call.type),
-                                         .group = f->crossing->group,
-                                         .bytes = f->call.bytes,
-                                         .users = f->n,
-                                         .segments = HD_FLIGHT_SEGMENTS};
-    return hd_device_take_relay(&need, &f->relay);
+    hd_device_relay_t *relay =
+        hd_alloc(HD_LINE, sizeof(*relay) + HD_FLIGHT_SEGMENTS * sizeof(relay->filled[0]));
+    hd_devices_t *devices = relay ? hd_devices_open() : NULL;
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    if (devices) {
+        relay->devices = devices;
+        relay->line = hd_devices_line(devices, 0, f->crossing->group);
+        status = relay->line
+                     ? devices->driver->take(0, HD_GPU_PINNED, f->call.bytes, &relay->late.block)
+                     : UCC_ERR_IO_ERROR;
+        hd_devices_close(devices);
+    } else {
+        hd_error("%s: no memory for what devices give to other processes",
+                 hd_type_name(f->call.type));
+    }
+    if (status != UCC_OK) {
+        hd_free(relay);
+        return status;
+    }
+    hd_gpu_taken_over(relay->late.block->memory);
+    atomic_init(&relay->users, f->n);
+    f->relay = relay;
+    return UCC_OK;
 }
 
 /* --- enqueuing ------------------------------------------------------------------------------- */
 
-/* What one launch or copy does. */
+/* What one launch or copy does: it combines k operands, or copies a single one. */
 typedef struct work {
     const hd_flight_t *f;
     hd_range_t range;
     const void *const *src;
     void *const *dst;
     uint32_t k, m;
-    bool reduces;
 } work_t;
 
 static ucc_status_t describe(const work_t *w, hd_device_job_t *job) {
     const hd_call_t *call = &w->f->call;
-    if (w->reduces) {
-        hd_gpu_reduction_t what = {.dt = call->reducer.dt,
-                                   .op = call->reducer.op,
-                                   .k = w->k,
-                                   .m = w->m,
-                                   .form = HD_GPU_TO_ALL,
-                                   .src = w->src,
-                                   .dst = w->dst,
-                                   .first = w->range.at / call->element,
-                                   .count = w->range.bytes / call->element};
-        return hd_gpu_reduce(&job->launch, &what, job->width, &job->table);
+    hd_range_t range = w->range;
+    if (w->k > 1) {
+        hd_gpu_reduction_t what =
+            hd_device_reduction(call, range.at / call->element, range.bytes / call->element);
+        what.k = w->k;
+        what.m = w->m;
+        what.src = w->src;
+        what.dst = w->dst;
+        return hd_device_describe(call, &what, &job->launch, job->width, &job->table);
     }
-    hd_gpu_blocks_t what = {.k = 1,
-                            .m = w->m,
-                            .src = w->src,
-                            .dst = w->dst,
-                            .block = call->bytes,
-                            .at = w->range.at,
-                            .bytes = w->range.bytes};
+    hd_gpu_blocks_t what = {1, w->m, w->src, w->dst, call->bytes, range.at, range.bytes};
     return hd_gpu_spread(&job->launch, &what, job->width, &job->table);
 }
 
@@ -88,25 +97,17 @@ static ucc_status_t launch(const work_t *w, hd_devices_t *devices, hd_line_t *li
     return status == UCC_OK ? hd_device_launch(devices, line->stream, line, &job) : status;
 }
 
-/* Lets whatever is enqueued for this exchange come after what the members' streams had. The caller
- * holds the line's lock. */
-static ucc_status_t await_members(const hd_op_t *op, const hd_work_t *work,
-                                  hd_device_relay_t *relay) {
-    const hd_device_view_t v = {.op = op, .work = work, .devices = relay->devices};
-    ucc_status_t status = relay->ordered ? UCC_OK : hd_device_await_ready(&v, relay->line->stream);
-    relay->ordered = status == UCC_OK;
-    return status;
-}
-
 /* Enqueues so many of them, one after the other. *ticket is that of all. */
 static ucc_status_t enqueue(const hd_op_t *op, const hd_work_t *of, const work_t *work, uint32_t n,
                             uint64_t *ticket) {
     hd_device_relay_t *relay = work->f->relay;
+    const hd_device_view_t v = {.op = op, .work = of, .devices = relay->devices};
     hd_line_t *line = relay->line;
     ucc_status_t status = UCC_ERR_IO_ERROR;
     hd_line_lock(line);
-    if (!hd_line_is_broken(line)) {
-        status = await_members(op, of, relay);
+    if (!hd_line_is_broken(line)) { /* the first waits for what the members' streams had */
+        status = relay->ordered ? UCC_OK : hd_device_await_ready(&v, line->stream);
+        relay->ordered = status == UCC_OK;
     }
     for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
         status = launch(&work[i], relay->devices, line);
@@ -140,14 +141,12 @@ static ucc_status_t run_local(const hd_flight_t *f, const hd_op_t *op, uint32_t 
     uint64_t ticket = 0;
     (void)unit;
     take_over_calls(f);
-    w[0].reduces = f->n > 1;
     if (is_bcast(f)) {
         if (!hd_flight_has_root(f)) {
             return UCC_OK;
         }
         w[0].src = &work->src[hd_flight_root(f)];
         w[0].k = 1;
-        w[0].reduces = false;
         if (f->n > 1) { /* the root's buffer is in its place already */
             w[n] = w[0];
             w[n].dst = work->dst;
@@ -245,25 +244,6 @@ static const hd_passage_t passage_reduce = {
 
 /* --- a member -------------------------------------------------------------------------------- */
 
-/* Publishes part->src and part->dst, which claimers are given. */
-ucc_status_t hd_device_pipeline_start(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    hd_checked(hd_device_check_part(op));
-    hd_gpu_handed_over(&op->call); /* claimers find the part by its address */
-    return hd_outer_start_work(op, part->src, part->dst);
-}
-
-static ucc_status_t enter(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    const hd_call_t *call = &op->call;
-    hd_device_begin_part(op);
-    part->src = hd_coll[call->type].bcast ? call->src : hd_call_operand(call);
-    part->dst = hd_coll[call->type].bcast ? (void *)(uintptr_t)call->src : call->dst;
-    part->device = 0;
-    ucc_status_t status = hd_device_stand_in(op, &part->src, &part->dst);
-    return status == UCC_OK ? hd_device_hold(op) : status;
-}
-
 /* Lets the member's stream come after all that this process does for the exchange, which is
  * enqueued. */
 static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
@@ -277,8 +257,8 @@ static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_flight_t *f = hd_flight_of(op);
-    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
-        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    if (!hd_device_is_ours(op, &status)) {
+        return status;
     }
     if (op->phase == HD_PHASE_COPY_IN) { /* the operation has been held, and is in no exchange */
         hd_device_span_fail(op, status);
@@ -300,7 +280,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
 }
 
 const hd_frame_t hd_device_pipeline_frame = {.needs = HD_DEVICE_NEEDS,
-                                             .enter = enter,
+                                             .enter = hd_device_enter,
                                              .copy_in = hd_device_ready,
                                              .undo = hd_device_undo,
                                              .finish = finish,
@@ -312,13 +292,13 @@ bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices) {
     return whole && devices == 1 && n <= HD_GPU_OPERANDS;
 }
 
-bool hd_device_is_pipelined(const hd_op_t *op, const hd_plan_t *host) {
-    return host->network == HD_NETWORK_LEGS && host->path == HD_PATH_ENGINE && !host->apart &&
-           hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices);
-}
-
-void hd_device_pipeline_plan(const hd_op_t *op, hd_plan_t *plan) {
+bool hd_device_plan_pipeline(const hd_op_t *op, hd_plan_t *plan) {
     const hd_passage_t *passage = hd_coll[op->call.type].bcast ? &passage_bcast : &passage_reduce;
+    if (plan->network != HD_NETWORK_LEGS || plan->path != HD_PATH_ENGINE || plan->apart ||
+        !hd_device_may_pipeline(op->call.type, op->place.n, op->team->devices->driver->devices)) {
+        return false;
+    }
     *plan = hd_flight_plan(op, &passage->row);
     plan->where = HD_ON_BOTH;
+    return true;
 }

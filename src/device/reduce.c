@@ -8,8 +8,20 @@
 
 #include "core/dtype.h"
 
-static hd_device_range_t range_of(const hd_device_view_t *v, size_t count) {
-    return hd_device_range(count, v->op->call.element, v->share, v->shares);
+hd_gpu_reduction_t hd_device_reduction(const hd_call_t *call, size_t first, size_t count) {
+    return (hd_gpu_reduction_t){.dt = call->reducer.dt,
+                                .op = call->reducer.op,
+                                .form = HD_GPU_TO_ALL,
+                                .first = first,
+                                .count = count};
+}
+
+ucc_status_t hd_device_describe(const hd_call_t *call, const hd_gpu_reduction_t *what,
+                                hd_gpu_launch_t *launch, hd_gpu_width_t width,
+                                hd_gpu_table_t *table) {
+    return hd_coll[call->type].prefix
+               ? hd_gpu_scan(launch, what, call->type == HD_EXSCAN, width, table)
+               : hd_gpu_reduce(launch, what, width, table);
 }
 
 uint32_t hd_device_reduce_words(const hd_device_view_t *v) {
@@ -27,7 +39,8 @@ static ucc_status_t find_parts(const hd_device_view_t *v, hd_gpu_reduction_t *wh
     }
     size_t element = v->op->call.element;
     for (uint32_t d = 0; d < n; d++) {
-        hd_device_range_t range = range_of(v, hd_vector_count(blocks, d));
+        hd_device_range_t range =
+            hd_device_range(hd_vector_count(blocks, d), element, v->share, v->shares);
         part[d].dst = (uint8_t *)v->work->dst[d] + range.first * element;
         part[d].first = hd_vector_displacement(blocks, d) + range.first;
         part[d].count = range.count;
@@ -37,31 +50,16 @@ static ucc_status_t find_parts(const hd_device_view_t *v, hd_gpu_reduction_t *wh
     return UCC_OK;
 }
 
-/* Is each member's own operand left out of its result? (Of a scan; the first member has none then.)
- */
-static bool is_exclusive(const hd_call_t *call) {
-    return hd_coll[call->type].result_at == HD_SUCCESSORS;
-}
-
 ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job) {
     const hd_call_t *call = &v->op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    uint32_t n = v->op->place.n;
-    hd_device_range_t range = range_of(v, call->bytes / call->element);
-    hd_gpu_reduction_t what = {.dt = call->reducer.dt,
-                               .op = call->reducer.op,
-                               .n = n,
-                               .k = n,
-                               .m = n,
-                               .form = HD_GPU_TO_ALL,
-                               .src = v->work->src,
-                               .dst = v->work->dst,
-                               .first = range.first,
-                               .count = range.count};
+    size_t elements = call->bytes / call->element;
+    hd_device_range_t range = hd_device_range(elements, call->element, v->share, v->shares);
+    hd_gpu_reduction_t what = hd_device_reduction(call, range.first, range.count);
     ucc_status_t status = UCC_OK;
-    if (coll->prefix) {
-        return hd_gpu_scan(&job->launch, &what, is_exclusive(call), job->width, &job->table);
-    }
+    what.n = what.k = what.m = v->op->place.n;
+    what.src = v->work->src;
+    what.dst = v->work->dst;
     if (coll->rooted) {
         what.m = 1;
         what.dst = &v->work->dst[call->root];
@@ -69,29 +67,25 @@ ucc_status_t hd_device_reduce(const hd_device_view_t *v, hd_device_job_t *job) {
         status = find_parts(v, &what);
     } else if (coll->source == HD_BLOCKS) {
         what.form = HD_GPU_BLOCKS;
-        what.block = call->bytes / call->element;
+        what.block = elements;
     }
-    return status == UCC_OK ? hd_gpu_reduce(&job->launch, &what, job->width, &job->table) : status;
+    return status == UCC_OK ? hd_device_describe(call, &what, &job->launch, job->width, &job->table)
+                            : status;
 }
 
 ucc_status_t hd_device_can_reduce(const hd_call_t *call) {
     hd_gpu_launch_t launch;
     const void *src = NULL;
     void *dst = NULL;
-    hd_gpu_width_t width = {.blocks = 1};
-    hd_gpu_reduction_t what = {.dt = call->reducer.dt,
-                               .op = call->reducer.op,
-                               .k = 1,
-                               .m = 1,
-                               .n = call->reducer.n,
-                               .form = HD_GPU_TO_ALL,
-                               .src = &src,
-                               .dst = &dst};
+    hd_gpu_reduction_t what = hd_device_reduction(call, 0, 0);
+    what.k = what.m = 1;
+    what.n = call->reducer.n;
+    what.src = &src;
+    what.dst = &dst;
     if (call->reducer.n > HD_GPU_OPERANDS && !hd_coll[call->type].prefix) {
         hd_error("%s: reductions of more than %d endpoints are not supported on devices",
                  hd_type_name(call->type), HD_GPU_OPERANDS);
         return UCC_ERR_NOT_SUPPORTED;
     }
-    return hd_coll[call->type].prefix ? hd_gpu_scan(&launch, &what, is_exclusive(call), width, NULL)
-                                      : hd_gpu_reduce(&launch, &what, width, NULL);
+    return hd_device_describe(call, &what, &launch, (hd_gpu_width_t){.blocks = 1}, NULL);
 }

@@ -98,7 +98,6 @@ static bool post(show_t *s, uint8_t type, size_t bytes) {
         call.is_root = coll->rooted && i == call.root;
         call.src = s->part[i].side[HD_SIDE_SRC].at;
         call.dst = (void *)(uintptr_t)s->part[i].side[HD_SIDE_DST].at;
-        s->part[i].send = s->part[i].receive = blocks;
         op->call = call;
         hd_device_buffers_of(op, &s->src[i], &s->dst[i]);
         s->call[i] = &op->call;

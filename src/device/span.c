@@ -43,6 +43,7 @@ typedef enum share { SHARE_NONE, SHARE_OWN, SHARE_WHOLE } share_t;
 /* A buffer of the call: in place, and of a bcast, there is one. */
 typedef struct region {
     hd_device_extent_t whole;
+    hd_device_side_t *side; /* says whose memory it is */
     share_t fills, drains;
     /* This endpoint's block of it, if that is all that is filled (then it is call.src) or drained
      * (then it is call.dst). */
@@ -54,226 +55,163 @@ static bool is_device(const hd_device_side_t *side) {
     return side->memory.kind == HD_GPU_DEVICE || side->memory.kind == HD_GPU_MANAGED;
 }
 
-static uint32_t me(const hd_op_t *op) {
-    return op->me;
-}
-
-/* Returns whether, in place, data goes from blocks of the buffer and not back into them, but for
- * the own one. */
-static bool takes_from_source(const hd_coll_t *coll) {
-    return coll->flow == HD_FROM_ROOT || (coll->reducing && coll->source == HD_BLOCKS);
-}
-
-static region_t region_in_place(const hd_op_t *op) {
+/* Finds the only buffer of a call. */
+static region_t find_region(const hd_op_t *op) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    if (takes_from_source(coll)) {
-        return (region_t){.whole = hd_device_source_of(op),
-                          .fills = SHARE_WHOLE,
-                          .drains = coll->reducing ? SHARE_OWN : SHARE_NONE,
-                          .own = call->dst,
-                          .sends = true,
-                          .receives = true};
+    hd_device_side_t *side = hd_device_part_of(op)->side;
+    region_t r = {.fills = SHARE_WHOLE, .sends = true, .receives = true};
+    if (coll->bcast) {
+        r.whole = hd_device_source_of(op);
+        r.fills = call->is_root ? SHARE_WHOLE : SHARE_NONE;
+        r.drains = call->is_root ? SHARE_NONE : SHARE_WHOLE;
+    } else if (coll->flow == HD_FROM_ROOT || (coll->reducing && coll->source == HD_BLOCKS)) {
+        /* Data goes from blocks of the buffer, and comes back into none but the own one. */
+        r.whole = hd_device_source_of(op);
+        r.drains = coll->reducing ? SHARE_OWN : SHARE_NONE;
+        r.own = call->dst;
+    } else {
+        r.whole = hd_device_result_of(op);
+        r.drains = hd_holds(coll->result_at, call->is_root, op->me) ? SHARE_WHOLE : SHARE_NONE;
+        r.sends = coll->source == HD_BLOCK;
+        if (r.sends) {
+            r.fills = SHARE_OWN;
+            r.own = (uint8_t *)(uintptr_t)call->src;
+        }
     }
-    bool gathers = coll->source == HD_BLOCK;
-    bool receives = hd_holds(coll->result_at, call->is_root, me(op));
-    return (region_t){.whole = hd_device_result_of(op),
-                      .fills = gathers ? SHARE_OWN : SHARE_WHOLE,
-                      .drains = receives ? SHARE_WHOLE : SHARE_NONE,
-                      .own = gathers ? (uint8_t *)(uintptr_t)call->src : NULL,
-                      .sends = gathers,
-                      .receives = true};
+    /* the side that was looked at */
+    r.side = &side[r.sends && is_device(&side[HD_SIDE_SRC]) ? HD_SIDE_SRC : HD_SIDE_DST];
+    return r;
 }
 
 /* Finds the call's regions, and returns how many there are. */
 static uint32_t find_regions(const hd_op_t *op, region_t region[HD_SIDES]) {
     const hd_call_t *call = &op->call;
     const hd_coll_t *coll = &hd_coll[call->type];
-    bool sends, receives;
+    hd_device_side_t *side = hd_device_part_of(op)->side;
     uint32_t n = 0;
-    if (coll->bcast) {
-        region[0] = (region_t){.whole = hd_device_source_of(op),
-                               .fills = call->is_root ? SHARE_WHOLE : SHARE_NONE,
-                               .drains = call->is_root ? SHARE_NONE : SHARE_WHOLE,
-                               .sends = true,
-                               .receives = true};
+    if (coll->bcast || call->in_place) {
+        region[0] = find_region(op);
         return 1;
     }
-    if (call->in_place) {
-        region[0] = region_in_place(op);
-        return 1;
+    if (hd_holds(coll->source_at, call->is_root, op->me)) {
+        region[n++] = (region_t){.whole = hd_device_source_of(op),
+                                 .side = &side[HD_SIDE_SRC],
+                                 .fills = SHARE_WHOLE,
+                                 .sends = true};
     }
-    hd_coll_buffers(coll, call->is_root, me(op), false, &sends, &receives);
-    if (sends) {
-        region[n++] =
-            (region_t){.whole = hd_device_source_of(op), .fills = SHARE_WHOLE, .sends = true};
-    }
-    if (receives) {
-        region[n++] =
-            (region_t){.whole = hd_device_result_of(op), .drains = SHARE_WHOLE, .receives = true};
+    if (hd_holds(coll->result_at, call->is_root, op->me)) {
+        region[n++] = (region_t){.whole = hd_device_result_of(op),
+                                 .side = &side[HD_SIDE_DST],
+                                 .drains = SHARE_WHOLE,
+                                 .receives = true};
     }
     return n;
 }
 
-/* Returns the side of the part that says whose memory the region is. Of a single buffer, that is
- * the side that was looked at. */
-static hd_device_side_t *side_of(hd_device_part_t *part, const region_t *r) {
-    hd_device_side_t *side = part->side;
-    if (r->sends && r->receives) {
-        return is_device(&side[HD_SIDE_SRC]) ? &side[HD_SIDE_SRC] : &side[HD_SIDE_DST];
-    }
-    if (r->sends) {
-        return &side[HD_SIDE_SRC];
-    }
-    return &side[HD_SIDE_DST];
-}
-
 /* --- copying --------------------------------------------------------------------------------- */
-
-/* Copies that are being enqueued on a line: runs of bytes. Runs that follow each other are one. */
-typedef struct copying {
-    const hd_gpu_driver_t *driver;
-    uint8_t *stand_in;
-    bool in; /* into the stand-in */
-    hd_device_rows_t rows;
-} copying_t;
-
-static void add_row(copying_t *c, uint8_t *user, size_t offset, size_t bytes) {
-    uint8_t *stand_in = c->stand_in + offset;
-    hd_device_rows_t *rows = &c->rows;
-    hd_gpu_row_t row = {
-        .src = c->in ? user : stand_in, .dst = c->in ? stand_in : user, .bytes = bytes};
-    hd_gpu_row_t *last = rows->n ? &rows->row[rows->n - 1] : NULL;
-    if (last && (const uint8_t *)last->src + last->bytes == (const uint8_t *)row.src &&
-        (uint8_t *)last->dst + last->bytes == (uint8_t *)row.dst) {
-        last->bytes += bytes;
-        return;
-    }
-    if (rows->n == HD_DEVICE_ROWS) {
-        hd_device_launch_rows(c->driver, rows);
-    }
-    rows->row[rows->n++] = row;
-}
-
-/* Enqueues what is left. A single run is a copy, for which devices have engines of their own. */
-static ucc_status_t end_rows(copying_t *c) {
-    hd_device_rows_t *rows = &c->rows;
-    const hd_gpu_row_t *row = rows->row;
-    int device = rows->line->stream.device;
-    if (rows->n == 1 && rows->launches == 0) {
-        return c->driver->copy(rows->line->stream, row->dst, c->in ? -1 : device, row->src,
-                               c->in ? device : -1, row->bytes);
-    }
-    if (rows->n) {
-        hd_device_launch_rows(c->driver, rows);
-    }
-    return rows->status;
-}
 
 /* Returns where this endpoint's block of the region begins in a stand-in. */
 static size_t own_offset(const hd_op_t *op, const region_t *r) {
-    const hd_vector_t *vector = r->whole.vector;
-    uint64_t before = 0;
-    for (uint32_t i = 0; vector && i < me(op); i++) {
-        before += hd_vector_count(vector, i);
+    size_t before = 0;
+    if (!r->own) {
+        return 0;
     }
-    return vector ? (size_t)before * r->whole.element : (size_t)(r->own - r->whole.at);
+    for (uint32_t i = 0; r->whole.vector && i < op->me; i++) {
+        before += hd_device_block(&r->whole, i).bytes;
+    }
+    return r->whole.vector ? before : (size_t)(r->own - r->whole.at);
 }
 
-static void add_region(copying_t *c, const hd_op_t *op, const region_t *r, share_t share) {
-    const hd_device_extent_t *whole = &r->whole;
-    size_t offset = 0;
-    if (share == SHARE_OWN) {
-        add_row(c, r->own, own_offset(op, r), op->call.bytes);
-        return;
-    }
-    if (!whole->vector) {
-        add_row(c, whole->at, 0, whole->bytes);
-        return;
-    }
-    for (uint32_t i = 0; i < op->n; i++) {
-        size_t bytes = hd_vector_count(whole->vector, i) * whole->element;
-        uint64_t at = hd_vector_displacement(whole->vector, i) * whole->element;
-        if (bytes) {
-            add_row(c, hd_at(whole->at, at), offset, bytes);
+/* Adds the copy of a block into the stand-in, or out of it. */
+static void add_block(hd_device_rows_t *rows, hd_device_block_t block, uint8_t *stand_in, bool in) {
+    hd_device_add_row(rows, (hd_gpu_row_t){.src = in ? block.at : stand_in,
+                                           .dst = in ? stand_in : block.at,
+                                           .bytes = block.bytes});
+}
+
+/* Enqueues the copy of what a region fills or drains. */
+static ucc_status_t copy(const hd_op_t *op, const region_t *r, const hd_line_t *line, bool in) {
+    const hd_gpu_driver_t *driver = op->team->devices->driver;
+    hd_device_rows_t rows = {.driver = driver, .line = line};
+    uint8_t *stand_in = r->side->stand_in->memory;
+    int device = line->stream.device;
+    if ((in ? r->fills : r->drains) == SHARE_OWN) {
+        hd_device_block_t own = {r->own, op->call.bytes};
+        add_block(&rows, own, stand_in + own_offset(op, r), in);
+    } else {
+        for (uint32_t i = 0; i < r->whole.blocks; i++) {
+            hd_device_block_t block = hd_device_block(&r->whole, i);
+            if (block.bytes) {
+                add_block(&rows, block, stand_in, in);
+            }
+            stand_in += block.bytes;
         }
-        offset += bytes;
     }
+    if (rows.n == 1 && rows.launches == 0) { /* devices have engines for that */
+        const hd_gpu_row_t *row = rows.row;
+        return driver->copy(line->stream, row->dst, in ? -1 : device, row->src, in ? device : -1,
+                            row->bytes);
+    }
+    hd_device_launch_rows(&rows);
+    return rows.status;
 }
 
-static ucc_status_t copy(hd_op_t *op, const region_t *r, const hd_line_t *line, bool in) {
-    copying_t c = {.driver = op->team->devices->driver,
-                   .stand_in = side_of(hd_device_part_of(op), r)->stand_in->memory,
-                   .in = in,
-                   .rows.line = line};
-    add_region(&c, op, r, in ? r->fills : r->drains);
-    return end_rows(&c);
-}
-
-/* Enqueues the copy of a region, or, if r is NULL, nothing but a ticket behind the stream. The
- * caller holds the line's lock. On an error, too, the part has a ticket if anything was enqueued
- * that must be waited for. */
-static ucc_status_t enqueue(hd_op_t *op, const region_t *r, hd_line_t *line, bool in) {
+/* Enqueues the copy of a region on the line that the group uses of a device, or, if r is NULL,
+ * nothing but a ticket behind the stream. On an error, too, the part has a ticket if anything was
+ * enqueued that must be waited for. */
+static ucc_status_t enqueue(hd_op_t *op, int device, const region_t *r, bool in) {
     hd_device_part_t *part = hd_device_part_of(op);
-    hd_assert(hd_line_is_locked(line));
+    hd_devices_t *devices = op->team->devices;
+    hd_line_t *line;
     hd_assert_lt(part->waits, HD_SIDES); /* one for each buffer, or for the stream's coming */
+    ucc_status_t status = hd_devices_lock_line(devices, device, op->group, 0, &line);
+    if (status != UCC_OK) {
+        return status;
+    }
     if (hd_line_is_broken(line)) {
+        hd_line_unlock(line);
         return UCC_ERR_IO_ERROR;
     }
-    ucc_status_t status = hd_device_await_own(op, line->stream);
+    status = hd_device_await_own(op, line->stream);
     if (status == UCC_OK && r) {
         status = copy(op, r, line, in);
     }
     if (status == UCC_OK && part->order.is && !in) {
         status = hd_device_record(op, &part->own, line->stream);
     }
-    ucc_status_t signalled = hd_line_signal(op->team->devices, line);
-    if (signalled != UCC_OK) {
+    ucc_status_t signalled = hd_line_signal(devices, line);
+    if (signalled == UCC_OK) {
+        part->wait[part->waits++] = (struct hd_device_wait){.line = line, .ticket = line->ticket};
+    } else {
         hd_device_lose_stand_ins(part);
-        return status == UCC_OK ? signalled : status;
+        status = status == UCC_OK ? signalled : status;
     }
-    part->wait[part->waits++] = (struct hd_device_wait){.line = line, .ticket = line->ticket};
-    return status;
-}
-
-/* Enqueues it on the line that the group uses of a device. */
-static ucc_status_t enqueue_at(hd_op_t *op, int device, const region_t *r, bool in) {
-    hd_line_t *line = hd_devices_line(op->team->devices, device, op->group);
-    if (!line) {
-        return UCC_ERR_IO_ERROR;
-    }
-    hd_line_lock(line);
-    ucc_status_t status = enqueue(op, r, line, in);
     hd_line_unlock(line);
-    return status;
-}
-
-/* Copies the region into its stand-in, or out of it, if it has one. */
-static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    const hd_device_side_t *side = side_of(part, r);
-    if (!side->stand_in || (in ? r->fills : r->drains) == SHARE_NONE) {
-        return UCC_OK;
-    }
-    if (!in) {
-        hd_gpu_touched(side->stand_in->memory, side->bytes, true);
-    }
-    return enqueue_at(op, side->memory.device, r, in);
-}
-
-static ucc_status_t copy_regions(hd_op_t *op, const region_t region[HD_SIDES], uint32_t n,
-                                 bool in) {
-    ucc_status_t status = UCC_OK;
-    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
-        status = copy_region(op, &region[i], in);
-    }
     return status;
 }
 
 /* Returns whether the host itself uses this memory of the user's, in the order of a stream. */
 static bool is_used_here(const hd_op_t *op, const region_t *r) {
-    return hd_device_part_of(op)->order.is && r->whole.bytes &&
-           !side_of(hd_device_part_of(op), r)->stand_in;
+    return hd_device_part_of(op)->order.is && r->whole.bytes && !r->side->stand_in;
+}
+
+/* Tells the emulator what the host reads of a region, or what it has written. */
+static void touch(const hd_op_t *op, const region_t *r, bool written) {
+    if ((written ? r->drains : r->fills) == SHARE_NONE) {
+        return;
+    }
+    if (r->side->stand_in) {
+        hd_gpu_touched(r->side->stand_in->memory, r->side->bytes, written);
+    } else if (is_used_here(op, r) && !r->whole.vector) {
+        hd_gpu_touched(r->whole.at, r->whole.bytes, written);
+    }
+}
+
+/* Copies the region into its stand-in, or out of it, if it has one. */
+static ucc_status_t copy_region(hd_op_t *op, const region_t *r, bool in) {
+    bool copies = r->side->stand_in && (in ? r->fills : r->drains) != SHARE_NONE;
+    return copies ? enqueue(op, r->side->memory.device, r, in) : UCC_OK;
 }
 
 /* Returns whether the host must know that the stream has come to the post before the operation
@@ -288,94 +226,22 @@ static bool has_to_come(const hd_op_t *op, const region_t region[HD_SIDES], uint
     return order->is && !order->held && (used || !data);
 }
 
-/* Tells the emulator of memory that the host uses itself. */
-static void touch_used(const hd_op_t *op, bool written) {
-    region_t region[HD_SIDES];
-    uint32_t n = find_regions(op, region);
-    for (uint32_t i = 0; i < n; i++) {
-        const region_t *r = &region[i];
-        if (is_used_here(op, r) && !r->whole.vector && (written ? r->drains : r->fills)) {
-            hd_gpu_touched(r->whole.at, r->whole.bytes, written);
-        }
-    }
-}
+/* --- a member -------------------------------------------------------------------------------- */
 
-/* --- the call names stand-ins, or the user's buffers ----------------------------------------- */
-
-static ucc_status_t take_stand_in(hd_op_t *op, const region_t *r) {
-    hd_device_side_t *side = side_of(hd_device_part_of(op), r);
-    hd_assert(!side->stand_in);
-    if (!is_device(side) || r->whole.bytes == 0) {
-        return UCC_OK;
-    }
-    side->bytes = r->whole.bytes;
-    ucc_status_t status = op->team->devices->driver->take(side->memory.device, HD_GPU_PINNED,
-                                                          side->bytes, &side->stand_in);
-    if (status == UCC_OK) {
-        hd_gpu_taken_over(side->stand_in->memory);
-    }
-    return status;
-}
-
-static void keep_users(hd_op_t *op) {
-    const hd_call_t *call = &op->call;
-    hd_assert(!hd_device_part_of(op)->users.kept); /* else the call names stand-ins */
-    hd_device_part_of(op)->users = (struct hd_device_users){.kept = true,
-                                                            .src = call->src,
-                                                            .dst = call->dst,
-                                                            .send = call->send,
-                                                            .receive = call->receive};
-}
-
-static void restore_users(hd_op_t *op) {
-    struct hd_device_users *users = &hd_device_part_of(op)->users;
-    if (users->kept) {
-        op->call.src = users->src;
-        op->call.dst = users->dst;
-        op->call.send = users->send;
-        op->call.receive = users->receive;
-        users->kept = false;
-    }
-}
-
+/* Lets the call name the region's stand-in, if it has one. */
 static ucc_status_t name_stand_in(hd_op_t *op, const region_t *r) {
     hd_call_t *call = &op->call;
-    const hd_device_side_t *side = side_of(hd_device_part_of(op), r);
-    if (!side->stand_in) {
+    if (!r->side->stand_in) {
         return UCC_OK;
     }
-    uint8_t *at = side->stand_in->memory, *own = r->own ? at + own_offset(op, r) : at;
+    uint8_t *at = r->side->stand_in->memory, *own = at + own_offset(op, r);
     if (r->sends) {
         call->src = r->fills == SHARE_OWN ? own : at;
     }
     if (r->receives) {
-        call->dst = r->own && r->fills == SHARE_WHOLE ? own : at;
+        call->dst = r->fills == SHARE_WHOLE ? own : at;
     }
-    if (r->whole.vector == &call->send) {
-        return hd_device_make_dense(op, &call->send, HD_SIDE_SRC);
-    }
-    return r->whole.vector ? hd_device_make_dense(op, &call->receive, HD_SIDE_DST) : UCC_OK;
-}
-
-/* --- a member -------------------------------------------------------------------------------- */
-
-static void touch_filled(const hd_device_part_t *part) {
-    for (int i = 0; i < HD_SIDES; i++) {
-        const hd_device_side_t *side = &part->side[i];
-        if (side->stand_in) {
-            hd_gpu_touched(side->stand_in->memory, side->bytes, false);
-        }
-    }
-}
-
-/* What is sent is there, and the stream has come: the operation may publish. */
-static ucc_status_t filled(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    hd_assert_eq(part->waits, 0);
-    hd_checked(hd_device_check_part(op));
-    touch_filled(part);
-    touch_used(op, false);
-    return UCC_OK;
+    return hd_device_make_dense(op, &r->whole);
 }
 
 /* Has what is sent copied into the stand-ins, which the call names from then on; or takes a ticket
@@ -384,9 +250,12 @@ static ucc_status_t fill(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     region_t region[HD_SIDES];
     uint32_t n = find_regions(op, region);
-    ucc_status_t status = copy_regions(op, region, n, true);
+    ucc_status_t status = UCC_OK;
+    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
+        status = copy_region(op, &region[i], true);
+    }
     if (status == UCC_OK && part->waits == 0 && has_to_come(op, region, n)) {
-        status = enqueue_at(op, part->order.stream.device, NULL, true);
+        status = enqueue(op, part->order.stream.device, NULL, true);
     }
     for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
         status = name_stand_in(op, &region[i]);
@@ -394,25 +263,32 @@ static ucc_status_t fill(hd_op_t *op) {
     return status;
 }
 
-static bool is_filled(hd_device_part_t *part) {
-    bool is = part->waits == 0 || hd_line_reached(&part->wait[0]);
-    part->waits = is ? 0 : part->waits;
-    return is;
+/* Returns UCC_OK when what is sent is there, and the stream has come: the operation may publish. */
+static ucc_status_t look_filled(hd_op_t *op) {
+    hd_device_part_t *part = hd_device_part_of(op);
+    region_t region[HD_SIDES];
+    if (part->waits && !hd_line_reached(&part->wait[0])) {
+        return UCC_INPROGRESS;
+    }
+    part->waits = 0;
+    hd_checked(hd_device_check_part(op));
+    for (uint32_t i = 0, n = find_regions(op, region); i < n; i++) {
+        touch(op, &region[i], false);
+    }
+    return UCC_OK;
 }
 
 /* Waits for the device that fills the stand-ins. */
 static ucc_status_t wait_filled(hd_op_t *op) {
-    hd_device_part_t *part = hd_device_part_of(op);
+    const struct hd_device_wait *wait = &hd_device_part_of(op)->wait[0];
     hd_devices_t *devices = op->team->devices;
-    if (is_filled(part)) {
-        return filled(op);
-    }
+    ucc_status_t status = look_filled(op);
     bool looks = op->task.fruitless % HD_WATCH_EVERY == 0 || devices->driver->emulated;
-    if (looks && hd_line_has_failed(devices, part->wait[0].line) &&
-        !hd_line_reached(&part->wait[0])) {
+    if (status == UCC_INPROGRESS && looks && hd_line_has_failed(devices, wait->line) &&
+        !hd_line_reached(wait)) {
         hd_group_poison(op->group, UCC_ERR_IO_ERROR);
     }
-    return UCC_INPROGRESS;
+    return status;
 }
 
 /* The frame's `copy_in`: first the stream of a member that is held comes to its post, then the
@@ -432,21 +308,17 @@ static ucc_status_t copy_in(hd_op_t *op) {
     return status;
 }
 
-static ucc_status_t take_stand_ins(hd_op_t *op) {
-    region_t region[HD_SIDES];
-    uint32_t n = find_regions(op, region);
-    ucc_status_t status = UCC_OK;
-    for (uint32_t i = 0; i < n && status == UCC_OK; i++) {
-        status = take_stand_in(op, &region[i]);
-    }
-    return status;
-}
-
 static ucc_status_t enter(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
+    region_t region[HD_SIDES];
+    ucc_status_t status = UCC_OK;
     hd_device_begin_part(op);
-    keep_users(op);
-    ucc_status_t status = take_stand_ins(op);
+    for (uint32_t i = 0, n = find_regions(op, region); i < n && status == UCC_OK; i++) {
+        hd_device_side_t *side = region[i].side;
+        if (is_device(side) && region[i].whole.bytes) {
+            status = hd_device_take_stand_in(op, side, side->memory.device, region[i].whole.bytes);
+        }
+    }
     part->held = status == UCC_OK && hd_device_hold(op) == UCC_INPROGRESS;
     if (status == UCC_OK && !part->held) {
         status = fill(op);
@@ -454,28 +326,25 @@ static ucc_status_t enter(hd_op_t *op) {
     if (status < 0) {
         hd_device_span_fail(op, status);
     }
-    if (part->held ||
-        (status < 0 && part->waits)) { /* the operation ends when the device is done */
+    if (part->held || (status < 0 && part->waits)) { /* it ends when the device is done */
         status = UCC_INPROGRESS;
     } else if (status == UCC_OK) {
-        status = is_filled(part) ? filled(op) : UCC_INPROGRESS;
+        status = look_filled(op);
     }
     hd_gpu_handed_over(part);
     return status;
-}
-
-static void undo(hd_op_t *op) {
-    restore_users(op);
-    hd_device_undo(op);
 }
 
 /* Has what has come copied to where it belongs, and lets the stream come after that. */
 static ucc_status_t drain(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     region_t region[HD_SIDES];
+    ucc_status_t status = UCC_OK;
     part->own.recorded = false;
-    touch_used(op, true);
-    ucc_status_t status = copy_regions(op, region, find_regions(op, region), false);
+    for (uint32_t i = 0, n = find_regions(op, region); i < n && status == UCC_OK; i++) {
+        touch(op, &region[i], true);
+        status = copy_region(op, &region[i], false);
+    }
     if (status == UCC_OK && part->order.is) {
         status = hd_device_join(op, &part->own, 1);
     }
@@ -488,14 +357,11 @@ static ucc_status_t drain(hd_op_t *op) {
 
 /* Ends the operation: outside its own device, nobody uses the stand-ins any more. */
 static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
-    hd_device_part_t *part = hd_device_part_of(op);
-    bool filling = op->phase == HD_PHASE_COPY_IN;
-    restore_users(op);
-    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
-        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    bool filling = op->phase == HD_PHASE_COPY_IN, over = status == UCC_OK;
+    if (!hd_device_is_ours(op, &status)) {
+        return status;
     }
-    hd_gpu_taken_over(part);
-    bool over = status == UCC_OK;
+    hd_gpu_taken_over(hd_device_part_of(op));
     if (over) {
         status = drain(op);
     }
@@ -508,7 +374,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
 static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
                                  .enter = enter,
                                  .copy_in = copy_in,
-                                 .undo = undo,
+                                 .undo = hd_device_undo,
                                  .finish = finish,
                                  .copy_out = hd_device_complete,
                                  .drop = hd_device_drop};
@@ -534,9 +400,7 @@ void hd_device_phases(const hd_plan_t *plan, hd_phases_t *phases) {
 void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
     if (!op->team->crossing) {
         hd_device_plan_here(op, plan);
-    } else if (hd_device_is_pipelined(op, plan)) {
-        hd_device_pipeline_plan(op, plan);
-    } else {
+    } else if (!hd_device_plan_pipeline(op, plan)) {
         plan->where = HD_BY_STAND_INS;
         plan->express = false;
     }
@@ -544,10 +408,9 @@ void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
 
 void hd_device_follow(hd_op_t *op) {
     if (op->plan.where == HD_ON_DEVICES) {
-        hd_device_follow_here(op);
+        hd_device_follow_here(op, NULL);
     } else if (op->plan.where == HD_ON_BOTH) {
-        op->start = hd_device_pipeline_start;
-        op->frame = &hd_device_pipeline_frame;
+        hd_device_follow_here(op, &hd_device_pipeline_frame);
     } else {
         op->frame = &frame;
     }

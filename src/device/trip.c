@@ -43,6 +43,16 @@ void hd_trip_mark(hd_trip_t *t, hd_mark_t *mark, const hd_line_t *line) {
     }
 }
 
+void hd_trip_await(hd_trip_t *t, const hd_line_t *line, const hd_mark_t *mark, uint64_t of,
+                   hd_gpu_site_t site) {
+    for (int d = 0; d < (int)t->driver->devices; d++) {
+        bool counts = of >> d & 1 && mark[d].recorded && d != line->stream.device;
+        if (t->status == UCC_OK && counts) {
+            hd_trip_note(t, t->driver->wait(line->stream, mark[d].event, site));
+        }
+    }
+}
+
 void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (mark[i].event) {
@@ -54,15 +64,12 @@ void hd_marks_put(const hd_gpu_driver_t *driver, hd_mark_t *mark, size_t n) {
 void hd_trip_reduce(hd_trip_t *t, hd_line_t *line, const hd_gpu_reduction_t *what,
                     hd_gpu_width_t width) {
     hd_devices_t *devices = t->v->devices;
-    uint8_t type = t->v->op->call.type;
     hd_device_job_t job = {.launch.blocks = 0};
     if (t->status == UCC_OK) {
         hd_trip_note(t, hd_line_table(devices, line, hd_gpu_reduce_words(what), &job));
     }
     if (t->status == UCC_OK) {
-        hd_trip_note(t, hd_coll[type].prefix
-                            ? hd_gpu_scan(&job.launch, what, type == HD_EXSCAN, width, &job.table)
-                            : hd_gpu_reduce(&job.launch, what, width, &job.table));
+        hd_trip_note(t, hd_device_describe(&t->v->op->call, what, &job.launch, width, &job.table));
     }
     if (t->status != UCC_OK || !job.launch.blocks) {
         return;

@@ -139,7 +139,7 @@ struct hd_flight {
     const void **operands;
     size_t *table;
     uint8_t *blocks;
-    /* of a passage of devices: pinned memory of all members (device/relay.c) */
+    /* of a passage of devices: pinned memory of all members (device/pipeline.c) */
     struct hd_device_relay *relay;
     _Atomic uint32_t lasting; /* segments with data whose legs have not ended well yet */
     /* The lists of pieces that legs give and take, one behind the other. give: of each process, or
