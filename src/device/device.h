@@ -69,7 +69,7 @@ void hd_device_phases(const hd_plan_t *plan, struct hd_phases *phases);
 
 /* When a post's request is over. On an error it has not been posted, or is over with that error. */
 typedef enum hd_on {
-    HD_ON_WAITS,    /* when all is enqueued; the poster waits for that, and calls hd_request_join */
+    HD_ON_WAITS,    /* when all is enqueued; the poster waits for that: hd_device_join_thread */
     HD_ON_POSTED,   /* when all is enqueued; the poster goes on before */
     HD_ON_TRIGGERED /* when the call is complete; the stream is in order when the post returns */
 } hd_on_t;

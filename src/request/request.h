@@ -92,9 +92,6 @@ ucc_status_t hd_request_linger(hd_request_t *r);
 /* Posts in the order of a stream: that of the engine, or, if ee is NULL, that with this handle
  * (stream.c). */
 ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on);
-/* Lets the stream of the calling thread come after a request that was posted with HD_ON_WAITS, and
- * is over (stream.c). */
-ucc_status_t hd_request_join(hd_request_t *r);
 /* Tries the express of a request that has one. Returns what hd_express_barrier returns:
  * HD_EXPRESS_OVER; 0, if nothing has happened; or the number whose lane is out. */
 uint64_t hd_request_express(hd_request_t *r);
@@ -118,9 +115,6 @@ void hd_team_cache_call(const hd_request_t *r);
 /* Forgets all that hd_team_cache_call has remembered. */
 void hd_team_clear_call_cache(ucc_team_h team);
 
-/* Destroys the team's engines on behalf of a client that can't do so any more. Nothing of the team
- * is in progress. */
-void hd_team_end_engines(ucc_team_h team);
 /* Called at the handle's end: takes all engines off the handle. Those of streams live on without a
  * team. */
 void hd_team_leave_engines(ucc_team_h team);
