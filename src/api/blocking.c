@@ -64,10 +64,7 @@ static __attribute__((noinline)) ucc_status_t cross(heddle_ep_t *ep, ucc_coll_ar
     if (!team) {
         return no_endpoint(args);
     }
-    uint64_t k = args->coll_type == UCC_COLL_TYPE_BARRIER     ? hd_team_swap_barrier(team)
-                 : args->coll_type == UCC_COLL_TYPE_ALLREDUCE ? hd_team_swap_allreduce(team, args)
-                 : args->coll_type == UCC_COLL_TYPE_BCAST     ? hd_team_swap_bcast(team, args)
-                                                              : 0;
+    uint64_t k = hd_team_swap(team, args);
     return k == HD_EXPRESS_OVER ? UCC_OK : hd_api_run(args, team, k);
 }
 

@@ -104,11 +104,9 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
                            ucc_datatype_t dt, ucc_reduction_op_t op);
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root);
-/* Blocking calls that cross processes as swaps, without a request. api/ tries them in teams of
- * several processes, after the functions above have returned 0. They return the same. */
-uint64_t hd_team_swap_barrier(ucc_team_h team);
-uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args);
-uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args);
+/* Does the same for a barrier, bcast or allreduce that crosses processes as a swap. api/ tries this
+ * in teams of several processes, after the functions above have returned 0. */
+uint64_t hd_team_swap(ucc_team_h team, const ucc_coll_args_t *args);
 /* Called after a blocking call with a request has succeeded: remembers the call for the next
  * one. */
 void hd_team_cache_call(const hd_request_t *r);
