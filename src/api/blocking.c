@@ -39,7 +39,7 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
     }
     if (status != UCC_OK) {
         hd_api_remember_failure(team, status);
-    } else if (!published && r->cacheable) {
+    } else if (!published && r->express) {
         hd_team_cache_call(r);
     }
     hd_request_finalize(r);

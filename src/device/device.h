@@ -41,7 +41,7 @@ void hd_device_forget(hd_op_t *op);
 
 /* Finds out whose memory a significant buffer is, of which so many bytes matter, and which is not
  * said to be the host's. If it is a device's, so is the call from now on. field: "src" or "dst".
- * UCC_INPROGRESS: the call was none of devices so far (only from hd_args_repeat_vector). */
+ * UCC_INPROGRESS: the call was none of devices so far (only from hd_args_repeat). */
 ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
                             const void *buffer, size_t bytes);
 /* After hd_device_look: checks that there is as much memory as the call says, if devices are given

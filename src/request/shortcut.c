@@ -36,7 +36,6 @@ void hd_request_plan_express(hd_request_t *r) {
     hd_assert(!r->run && !op->frame && !op->call.empty);
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
-    r->cacheable = true;
     op->call.count = op->call.bytes / op->call.element;
     /* for a persistent request, the board is found at its first post */
     if (r->route == HD_ROUTE_NUMBER) {
@@ -117,10 +116,14 @@ static inline bool is_alone(const ucc_team_h team) {
            !atomic_load_explicit(&runner->incoming, memory_order_relaxed) && is_ordinary(team);
 }
 
+static inline bool may_take(const ucc_team_h team, const hd_cached_call_t *entry) {
+    return entry->known && is_alone(team);
+}
+
 uint64_t hd_team_barrier(ucc_team_h team) {
     const hd_call_cache_t *cache = team->call_cache;
     const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BARRIER];
-    if (!entry->known || !is_alone(team)) {
+    if (!may_take(team, entry)) {
         return 0;
     }
     return hd_express_barrier(&cache->place, &entry->call, BLOCKING_LOOKS);
@@ -131,7 +134,7 @@ uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_dataty
     const hd_call_cache_t *cache = team->call_cache;
     const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BCAST + root % HD_REDUCE_BLOCK];
     if (entry->count != count || entry->dt != dt || entry->call.root != root ||
-        !hd_is_address(buffer) || !entry->known || !is_alone(team)) {
+        !hd_is_address(buffer) || !may_take(team, entry)) {
         return 0;
     }
     return hd_express_bcast_of(&cache->place, &entry->call, buffer, BLOCKING_LOOKS);
@@ -142,7 +145,7 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
     const hd_call_cache_t *cache = team->call_cache;
     const hd_cached_call_t *entry = &cache->entry[HD_CACHED_ALLREDUCE];
     if (entry->count != count || entry->dt != dt || entry->op != op || !src ||
-        !hd_is_address(dst) || !entry->known || !is_alone(team)) {
+        !hd_is_address(dst) || !may_take(team, entry)) {
         return 0;
     }
     const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
