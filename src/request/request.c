@@ -285,9 +285,11 @@ static hd_board_t *find_board(hd_request_t *r) {
     };
     hd_op_t *op = &r->op;
     hd_board_t *board = r->private_board;
-    if (!board) {
-        board = hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->place.me);
+    if (board) { /* hd_board_enter sets the member */
+        op->place.board = board;
+        return board;
     }
+    board = hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->place.me);
     op->place.board = board;
     if (!board) { /* or the others would wait for this endpoint */
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY);
@@ -342,8 +344,10 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     return UCC_INPROGRESS;
 }
 
-/* Launches an operation whose board is known. listed: the task is in its context's list already. */
-static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
+/* Launches an operation whose board is known. listed: the task is in its context's list already.
+ * Apart: the way of numbered operations stays short. */
+static __attribute__((noinline)) ucc_status_t launch_found(hd_request_t *r, bool listed,
+                                                           bool *queued) {
     hd_op_t *op = &r->op;
     if (r->route == HD_ROUTE_PERSISTENT) {
         return launch_numbered(r, op->place.board, listed, queued);
