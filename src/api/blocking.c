@@ -39,7 +39,7 @@ ucc_status_t hd_api_run(ucc_coll_args_t *args, ucc_team_h team, uint64_t publish
     }
     if (status != UCC_OK) {
         hd_api_remember_failure(team, status);
-    } else if (!published && r->cacheable) {
+    } else if (!published && r->express) {
         hd_team_cache_call(r);
     }
     hd_request_finalize(r);
@@ -64,10 +64,7 @@ static __attribute__((noinline)) ucc_status_t cross(heddle_ep_t *ep, ucc_coll_ar
     if (!team) {
         return no_endpoint(args);
     }
-    uint64_t k = args->coll_type == UCC_COLL_TYPE_BARRIER     ? hd_team_swap_barrier(team)
-                 : args->coll_type == UCC_COLL_TYPE_ALLREDUCE ? hd_team_swap_allreduce(team, args)
-                 : args->coll_type == UCC_COLL_TYPE_BCAST     ? hd_team_swap_bcast(team, args)
-                                                              : 0;
+    uint64_t k = hd_team_swap(team, args);
     return k == HD_EXPRESS_OVER ? UCC_OK : hd_api_run(args, team, k);
 }
 

@@ -3,6 +3,7 @@
  * places.
  */
 #include "api/api.h"
+#include "request/engine.h"
 #include "span/span.h"
 #include "threads/callback.h"
 
@@ -852,7 +853,10 @@ static void ended_in_work(void *arg) {
         hd_runner_progress(&own->context->runner, NULL);
     }
     while (own->eps) {
-        hd_team_end_engines(own->eps->team);
+        ucc_team_h team = own->eps->team;
+        while (team->engines && hd_ee_destroy(team->engines) == UCC_OK) {
+            /* the client can't do this any more */
+        }
         take_leave(own->eps);
     }
     release_context(own);

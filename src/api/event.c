@@ -86,7 +86,7 @@ ucc_status_t ucc_collective_triggered_post(ucc_ee_h ee, ucc_ev_t *ee_event) {
     if (!r) {
         return UCC_ERR_INVALID_PARAM;
     }
-    if (r->op.team != hd_ee_team(ee)) {
+    if (r->op.team != ee->team) {
         hd_error("%s: ee_event.req is of another team than the engine", __func__);
         return UCC_ERR_INVALID_PARAM;
     }

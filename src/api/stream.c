@@ -29,7 +29,7 @@ static ucc_status_t run_posted(hd_request_t *r, void *stream) {
         return status;
     }
     status = heddle_wait(&r->op.task.req, -1);
-    ucc_status_t joined = hd_request_join(r);
+    ucc_status_t joined = hd_device_join_thread(&r->op);
     return status == UCC_OK ? joined : status;
 }
 

@@ -40,7 +40,7 @@ void hd_device_forget(hd_op_t *op);
 
 /* Finds out whose memory a significant buffer is, of which so many bytes matter, and which is not
  * said to be the host's. If it is a device's, so is the call from now on. field: "src" or "dst".
- * UCC_INPROGRESS: the call was none of devices so far (only from hd_args_repeat_vector). */
+ * UCC_INPROGRESS: the call was none of devices so far (only from hd_args_repeat). */
 ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
                             const void *buffer, size_t bytes);
 /* After hd_device_look: checks that there is as much memory as the call says, if devices are given
@@ -69,7 +69,7 @@ void hd_device_phases(const hd_plan_t *plan, struct hd_phases *phases);
 
 /* When a post's request is over. On an error it has not been posted, or is over with that error. */
 typedef enum hd_on {
-    HD_ON_WAITS,    /* when all is enqueued; the poster waits for that, and calls hd_request_join */
+    HD_ON_WAITS,    /* when all is enqueued; the poster waits for that: hd_device_join_thread */
     HD_ON_POSTED,   /* when all is enqueued; the poster goes on before */
     HD_ON_TRIGGERED /* when the call is complete; the stream is in order when the post returns */
 } hd_on_t;

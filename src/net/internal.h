@@ -398,7 +398,7 @@ typedef struct hd_cut {
     uint64_t since; /* ns: when something was last learnt of it; if it is over: when that was */
 } hd_cut_t;
 
-/* --- a message of this process to itself ------------------------------------------------------- */
+/* --- a message of this process to itself ------------------------------------------------------ */
 
 typedef struct hd_net_ping {
     hd_ucx_request_t ucx; /* first */

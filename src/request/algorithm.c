@@ -19,20 +19,18 @@
  * to other groups, where they wait for peers that have been canceled, too: those groups are
  * poisoned as well (api/request_task.c).
  *
- * Lifetimes. An algorithm has references from its offers, its registration and its requests, so
- * that these go on after it was unregistered.
+ * Lifetimes. An algorithm has references from its offers and its requests, so that these go on
+ * after it was unregistered.
  */
 #include "request/algorithm.h"
 #include "request/internal.h"
-
 #include "threads/trace.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { ALGORITHM_MAGIC = 0xa190417bu, NAME = 64 };
-/* so many runs may be inside each other; more are a mistake that would never end */
-enum { DEEPEST = 15 };
+/* DEEPEST: so many runs may be inside each other; more are a mistake that would never end */
+enum { ALGORITHM_MAGIC = 0xa190417bu, NAME = 64, DEEPEST = 15 };
 
 struct heddle_algorithm {
     uint32_t magic;
@@ -47,7 +45,6 @@ struct heddle_algorithm {
 /* An algorithm on a list. */
 typedef struct hd_offer {
     heddle_algorithm_t *algorithm;
-    bool own; /* the algorithm was registered here, rather than with the context */
     /* params.join has been called for the team (if there is one); team_data is what it said */
     bool joined;
     void *team_data;
@@ -68,6 +65,11 @@ struct hd_run {
 
 /* --- registering ------------------------------------------------------------------------------ */
 
+static void ref(heddle_algorithm_t *a) {
+    /* relaxed: the caller has a reference, or has just made the algorithm */
+    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+}
+
 static void unref(heddle_algorithm_t *a) {
     /* acq_rel: every user's use happens before the end */
     uint32_t refs = atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel);
@@ -79,12 +81,11 @@ static void unref(heddle_algorithm_t *a) {
 }
 
 /* Returns an offer with a reference to its algorithm. NULL: no memory. */
-static hd_offer_t *make_offer(heddle_algorithm_t *a, hd_offer_t *next) {
+static hd_offer_t *make_offer(heddle_algorithm_t *a) {
     hd_offer_t *offer = hd_alloc(HD_LINE, sizeof(*offer));
     if (offer) {
-        /* relaxed: the caller holds a reference, or has just made it */
-        atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
-        *offer = (hd_offer_t){.algorithm = a, .next = next};
+        ref(a);
+        offer->algorithm = a;
     }
     return offer;
 }
@@ -96,10 +97,6 @@ void hd_algorithms_end(hd_offer_t *offers) {
         if (offers->joined && a->params.leave) {
             a->params.leave(offers->team_data);
         }
-        /* relaxed: see hd_algorithm_unregister */
-        if (offers->own && !atomic_exchange_explicit(&a->gone, true, memory_order_relaxed)) {
-            unref(a); /* the registration's reference, which nobody else will give back */
-        }
         unref(a);
         hd_free(offers);
         offers = next;
@@ -110,7 +107,7 @@ void hd_algorithms_end(hd_offer_t *offers) {
 static void forget_plans(ucc_team_h team) {
     hd_lock(&team->lock);
     for (hd_request_t *r = team->all; r; r = r->all) {
-        r->shape.type = r->shape.vector = 0;
+        r->shape.type = 0;
     }
     hd_unlock(&team->lock);
     hd_team_clear_call_cache(team);
@@ -120,26 +117,18 @@ ucc_status_t hd_algorithm_register(ucc_team_h team, ucc_context_h context,
                                    const heddle_algorithm_params_t *params,
                                    hd_algorithm_redefines_fn redefines, heddle_algorithm_t **out) {
     heddle_algorithm_t *a = hd_alloc(HD_LINE, sizeof(*a));
-    hd_offer_t *offer = NULL;
-    if (a) {
-        a->magic = ALGORITHM_MAGIC;
-        atomic_init(&a->refs, 1);
-        atomic_init(&a->gone, false);
-        a->context = context;
-        a->params = *params;
-        a->redefines = redefines;
-        snprintf(a->name, sizeof(a->name), "%s", params->name ? params->name : "without a name");
-        a->params.name = a->name;
-        offer = make_offer(a, NULL);
-    }
-    if (offer) {
-        offer->own = true;
-    }
+    hd_offer_t *offer = a ? make_offer(a) : NULL;
     if (!offer) {
         hd_error("no memory for an algorithm");
         hd_free(a);
         return UCC_ERR_NO_MEMORY;
     }
+    a->magic = ALGORITHM_MAGIC;
+    a->context = context;
+    a->params = *params;
+    a->redefines = redefines;
+    snprintf(a->name, sizeof(a->name), "%s", params->name ? params->name : "without a name");
+    a->params.name = a->name;
     if (team) {
         offer->next = team->offers;
         team->offers = offer;
@@ -161,27 +150,24 @@ bool hd_algorithm_is_live(const heddle_algorithm_t *a) {
 /* The offers of teams stay where they are, for params.leave. The context's is of no more use. */
 ucc_status_t hd_algorithm_unregister(heddle_algorithm_t *a) {
     ucc_context_h context = a->context;
-    hd_offer_t *found = NULL;
     /* relaxed: the caller keeps inits of the handles concerned apart */
     if (atomic_exchange_explicit(&a->gone, true, memory_order_relaxed)) {
         hd_error("the algorithm \"%s\" is unregistered twice", a->name);
         return UCC_ERR_INVALID_PARAM;
     }
-    if (context) {
-        hd_lock(&context->offers_lock);
-        hd_offer_t **at = &context->offers;
-        while (*at && (*at)->algorithm != a) {
-            at = &(*at)->next;
-        }
-        found = *at;
-        if (found) {
-            *at = found->next;
-            found->next = NULL;
-        }
-        hd_unlock(&context->offers_lock);
+    if (!context) {
+        return UCC_OK;
     }
-    hd_algorithms_end(found);
-    unref(a);
+    hd_lock(&context->offers_lock);
+    hd_offer_t **at = &context->offers;
+    while ((*at)->algorithm != a) {
+        at = &(*at)->next;
+    }
+    hd_offer_t *offer = *at;
+    *at = offer->next;
+    hd_unlock(&context->offers_lock);
+    offer->next = NULL;
+    hd_algorithms_end(offer);
     return UCC_OK;
 }
 
@@ -190,7 +176,7 @@ ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context) {
     hd_offer_t **at = &team->offers;
     hd_lock(&context->offers_lock);
     for (hd_offer_t *o = context->offers; o && status == UCC_OK; o = o->next) {
-        *at = make_offer(o->algorithm, NULL);
+        *at = make_offer(o->algorithm);
         if (*at) {
             at = &(*at)->next;
         } else {
@@ -231,61 +217,74 @@ static const char *what_is_wrong_with(const hd_schedule_t *schedule) {
     return NULL;
 }
 
+static uint64_t draw_number(ucc_team_h team, bool persistent) {
+    hd_lock(&team->lock);
+    uint64_t number = persistent ? ++team->persistent_runs : ++team->runs;
+    hd_unlock(&team->lock);
+    return number;
+}
+
+/* The frame of a request that an algorithm runs: finalize looks whether there is one. */
+static const hd_frame_t face = {0};
+
+/* An algorithm has made this schedule for the call, which the request becomes the face of. */
+static void become_face(hd_request_t *r, struct hd_run *run, hd_schedule_t *schedule) {
+    ucc_team_h team = r->op.team;
+    heddle_algorithm_t *a = run->algorithm;
+    ref(a);
+    run->r = r;
+    run->schedule = schedule;
+    schedule->done = over;
+    schedule->arg = run;
+    snprintf(run->title, sizeof(run->title), "%s at endpoint %u of %u, by the algorithm \"%s\"",
+             hd_type_name(r->op.call.type), team->ep, team->n, a->name);
+    hd_pack_release(r); /* the algorithm packs for itself */
+    r->op.prepare = NULL;
+    r->op.frame = &face;
+    r->route = HD_ROUTE_NOTHING;
+    r->express = NULL;
+    r->run = run;
+    if (r->op.call.persistent || hd_team_orders_inits(team)) {
+        run->number = draw_number(team, r->op.call.persistent);
+    }
+}
+
 /* Lets the algorithm make a schedule for a call that it takes, and makes this the request's run. */
-static ucc_status_t make_run(hd_request_t *r, hd_offer_t *offer,
+static ucc_status_t make_run(hd_request_t *r, heddle_algorithm_t *a,
                              const heddle_algorithm_call_t *call) {
-    heddle_algorithm_t *a = offer->algorithm;
+    const char *name = hd_type_name(r->op.call.type);
     ucc_schedule_t *schedule = NULL;
     struct hd_run *run = hd_alloc(HD_LINE, sizeof(*run));
     if (!run) {
-        hd_error("%s: no memory for a run of \"%s\"", hd_type_name(r->op.call.type), a->name);
+        hd_error("%s: no memory for a run of \"%s\"", name, a->name);
         return UCC_ERR_NO_MEMORY;
     }
+    run->algorithm = a;
     ucc_status_t status = a->params.init(call, a->params.arg, &schedule, &run->self);
     const char *wrong = status == UCC_OK ? what_is_wrong_with((hd_schedule_t *)schedule) : NULL;
     if (wrong) {
-        hd_error("%s: the algorithm \"%s\" %s", hd_type_name(r->op.call.type), a->name, wrong);
+        hd_error("%s: the algorithm \"%s\" %s", name, a->name, wrong);
         a->params.finalize(run->self);
         status = UCC_ERR_INVALID_PARAM;
     }
-    if (status != UCC_OK) {
+    if (status > 0) {
+        hd_error("%s: init of the algorithm \"%s\" returned %s", name, a->name,
+                 ucc_status_string(status));
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    if (status == UCC_OK) {
+        become_face(r, run, (hd_schedule_t *)schedule);
+    } else {
         hd_free(run);
-        if (status > 0) {
-            hd_error("%s: init of the algorithm \"%s\" returned %s", hd_type_name(r->op.call.type),
-                     a->name, ucc_status_string(status));
-            status = UCC_ERR_INVALID_PARAM;
-        }
-        return status;
     }
-    /* relaxed: the offer holds a reference */
-    atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
-    run->r = r;
-    run->algorithm = a;
-    run->schedule = (hd_schedule_t *)schedule;
-    run->schedule->done = over;
-    run->schedule->arg = run;
-    snprintf(run->title, sizeof(run->title), "%s at endpoint %u of %u, by the algorithm \"%s\"",
-             hd_type_name(r->op.call.type), call->endpoint, call->size, a->name);
-    r->run = run;
-    return UCC_OK;
-}
-
-/* Draws the run's number, if the team's order is that of inits, or the request is persistent. */
-static void draw_number(ucc_team_h team, hd_request_t *r) {
-    bool by_init = team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
-                   team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED;
-    if (r->op.call.persistent || by_init) {
-        hd_lock(&team->lock);
-        r->run->number = r->op.call.persistent ? ++team->persistent_runs : ++team->runs;
-        hd_unlock(&team->lock);
-    }
+    return status;
 }
 
 /* Lets an algorithm run the call. UCC_ERR_NOT_SUPPORTED: it does not take the call. Else it runs
  * the call, or has failed to. */
-static ucc_status_t try_offer(ucc_team_h team, hd_request_t *r, hd_offer_t *offer,
-                              heddle_algorithm_call_t *call) {
+static ucc_status_t try_offer(hd_request_t *r, hd_offer_t *offer, heddle_algorithm_call_t *call) {
     const heddle_algorithm_params_t *p = &offer->algorithm->params;
+    ucc_team_h team = r->op.team;
     /* relaxed: see hd_algorithm_unregister */
     if (atomic_load_explicit(&offer->algorithm->gone, memory_order_relaxed) ||
         !(p->coll_types & (uint64_t)call->args->coll_type)) {
@@ -301,78 +300,14 @@ static ucc_status_t try_offer(ucc_team_h team, hd_request_t *r, hd_offer_t *offe
     }
     offer->joined = true;
     call->team_data = offer->team_data;
-    if (p->matches && !p->matches(call, p->arg)) {
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    return make_run(r, offer, call);
+    return p->matches && !p->matches(call, p->arg) ? UCC_ERR_NOT_SUPPORTED
+                                                   : make_run(r, offer->algorithm, call);
 }
 
-/* The frame of such a request: finalize looks whether there is one. */
-static const hd_frame_t face = {0};
-
-static heddle_algorithm_call_t call_of(ucc_team_h team, const ucc_coll_args_t *args,
-                                       const hd_request_t *r) {
-    return (heddle_algorithm_call_t){
-        .args = args,
-        .team = team,
-        .context = team->contexts[0],
-        .endpoint = team->ep,
-        .size = team->n,
-        .bytes = hd_coll[r->op.call.type].vector ? 0 : r->op.call.bytes,
-    };
-}
-
-/* An algorithm has made a run of this request: nothing else of the request is used from now on. */
-static void become_face(ucc_team_h team, hd_request_t *r) {
-    hd_pack_release(r); /* the algorithm packs for itself */
-    r->op.prepare = NULL;
-    r->op.frame = &face;
-    r->route = HD_ROUTE_NOTHING;
-    r->express = NULL;
-    r->cacheable = false;
-    draw_number(team, r);
-}
-
-/* Asks all offers for a call whose arguments are checked, and mean what they always do. Returns
- * true if an algorithm runs the call, or has failed to. */
-static bool ask_offers(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r,
-                       ucc_status_t *status) {
-    if (!r->op.start || r->op.call.empty || r->subset || (args->mask & UCC_COLL_ARGS_FIELD_TAG) ||
-        hd_team_is_unordered(team)) {
-        return false;
-    }
-    heddle_algorithm_call_t call = call_of(team, args, r);
-    ucc_status_t tried = UCC_ERR_NOT_SUPPORTED;
-    if (hd_schedule_depth >= DEEPEST) {
-        hd_error(
-            "%s at endpoint %u: algorithms run inside each other %d deep: the collectives that "
-            "one runs on its own team need tags",
-            hd_type_name(r->op.call.type), team->ep, (int)DEEPEST);
-        *status = UCC_ERR_INVALID_PARAM;
-        return true;
-    }
-    hd_schedule_depth++; /* what the algorithm initialises itself is inside of it */
-    for (hd_offer_t *o = team->offers; o && tried == UCC_ERR_NOT_SUPPORTED; o = o->next) {
-        tried = o->algorithm->redefines ? tried : try_offer(team, r, o, &call);
-    }
-    hd_schedule_depth--;
-    if (tried == UCC_ERR_NOT_SUPPORTED) {
-        return false;
-    }
-    *status = tried;
-    if (tried == UCC_OK) {
-        become_face(team, r);
-    }
-    return true;
-}
-
-/* --- calls that mean something else ----------------------------------------------------------- */
-
-/* Returns the offer that gives these arguments their meaning; NULL: they mean what they always
- * do. */
-static hd_offer_t *find_redefining(ucc_team_h team, const ucc_coll_args_t *args,
-                                   ucc_coll_args_t *checked) {
-    for (hd_offer_t *o = team->offers; o; o = o->next) {
+/* Returns the offer that gives these arguments their meaning; NULL: it is the usual one. */
+static const hd_offer_t *find_redefining(ucc_team_h team, const ucc_coll_args_t *args,
+                                         ucc_coll_args_t *checked) {
+    for (const hd_offer_t *o = team->offers; o; o = o->next) {
         const heddle_algorithm_t *a = o->algorithm;
         if (a->redefines && a->redefines(team, args, a->params.arg, checked)) {
             return o;
@@ -392,41 +327,54 @@ static const char *what_excludes(ucc_team_h team, const ucc_coll_args_t *args, b
     return hd_team_is_unordered(team) ? "is on an unordered team" : NULL;
 }
 
-/* Lets the algorithm run a call that it redefines. */
-static ucc_status_t redefine(ucc_team_h team, hd_offer_t *offer, const ucc_coll_args_t *args,
-                             const ucc_coll_args_t *checked, bool tagged, hd_request_t *r) {
-    const char *why = what_excludes(team, args, tagged);
-    if (why) {
-        hd_error(
-            "%s at endpoint %u: its arguments ask for the algorithm \"%s\", which can't run one "
-            "that %s",
-            hd_type_name(hd_type_of((uint64_t)args->coll_type)), team->ep, offer->algorithm->name,
-            why);
-        return UCC_ERR_NOT_SUPPORTED;
+/* Asks the algorithm that redefines the call; if there is none, those of users, one after the
+ * other, until one takes the call. UCC_ERR_NOT_SUPPORTED: none does. */
+static ucc_status_t ask_offers(hd_request_t *r, const ucc_coll_args_t *args,
+                               const hd_offer_t *redefining) {
+    ucc_team_h team = r->op.team;
+    ucc_status_t status = UCC_ERR_NOT_SUPPORTED;
+    heddle_algorithm_call_t call = {
+        .args = args,
+        .team = team,
+        .context = team->contexts[0],
+        .endpoint = team->ep,
+        .size = team->n,
+        .bytes = hd_coll[r->op.call.type].vector ? 0 : r->op.call.bytes,
+    };
+    if (hd_schedule_depth >= DEEPEST) {
+        hd_error("%s at endpoint %u: algorithms run inside each other %d deep: the collectives "
+                 "that one runs on its own team need tags",
+                 hd_type_name(r->op.call.type), team->ep, (int)DEEPEST);
+        return UCC_ERR_INVALID_PARAM;
     }
-    ucc_status_t status = hd_args_prepare(team, checked, r);
-    if (status == UCC_OK) {
-        heddle_algorithm_call_t call = call_of(team, args, r);
-        hd_schedule_depth++; /* as in ask_offers */
-        status = try_offer(team, r, offer, &call);
-        hd_schedule_depth--;
+    hd_schedule_depth++; /* what the algorithm initialises itself is inside of it */
+    for (hd_offer_t *o = team->offers; o && status == UCC_ERR_NOT_SUPPORTED; o = o->next) {
+        if (redefining ? o == redefining : !o->algorithm->redefines) {
+            status = try_offer(r, o, &call);
+        }
     }
-    if (status == UCC_OK) {
-        become_face(team, r);
-    }
+    hd_schedule_depth--;
     return status;
 }
 
-bool hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
-                          hd_request_t *r, ucc_status_t *status) {
+ucc_status_t hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
+                                  hd_request_t *r) {
     ucc_coll_args_t checked;
-    hd_offer_t *redefining = find_redefining(team, args, &checked);
-    if (redefining) {
-        *status = redefine(team, redefining, args, &checked, tagged, r);
-        return true;
+    const hd_offer_t *redefining = find_redefining(team, args, &checked);
+    const char *never = what_excludes(team, args, tagged);
+    if (redefining && never) {
+        hd_error("%s at endpoint %u: its arguments ask for the algorithm \"%s\", which can't run "
+                 "one that %s",
+                 hd_type_name(hd_type_of((uint64_t)args->coll_type)), team->ep,
+                 redefining->algorithm->name, never);
+        return UCC_ERR_NOT_SUPPORTED;
     }
-    *status = hd_args_prepare(team, args, r);
-    return *status == UCC_OK && !tagged && ask_offers(team, args, r, status);
+    ucc_status_t status = hd_args_prepare(team, redefining ? &checked : args, r);
+    if (status != UCC_OK || never || (!redefining && (!r->op.start || r->op.call.empty))) {
+        return status;
+    }
+    status = ask_offers(r, args, redefining);
+    return status == UCC_ERR_NOT_SUPPORTED && !redefining ? UCC_OK : status;
 }
 
 const char *hd_algorithm_name(const hd_request_t *r) {
@@ -465,17 +413,11 @@ static uint64_t next_tag(ucc_team_h team, struct hd_run *run) {
         uint64_t occurrence = ++run->occurrence & (((uint64_t)1 << OCCURRENCE_BITS) - 1);
         return (uint64_t)3 << 62 | number << (OCCURRENCE_BITS + TAG_BITS) | occurrence << TAG_BITS;
     }
-    uint64_t number = run->number;
-    if (!number) {
-        hd_lock(&team->lock);
-        number = ++team->runs;
-        hd_unlock(&team->lock);
-    }
+    uint64_t number = run->number ? run->number : draw_number(team, false);
     return (uint64_t)1 << 63 | (number << (TAG_BITS + 2)) >> 2;
 }
 
-/* schedule->watch: returns why the run is to be canceled: the team has failed, or the time is up.
- * UCC_OK: it goes on. */
+/* schedule->watch: the run is canceled if the team has failed, or the time is up. */
 static ucc_status_t watch(void *arg) {
     struct hd_run *run = arg;
     ucc_status_t status = hd_group_poisoned(run->r->op.group);
@@ -492,8 +434,7 @@ static void fail_team(const struct hd_run *run, ucc_status_t status) {
     hd_group_poison(run->r->op.group, status);
 }
 
-/* schedule->done: the run's result is published. The schedule stays until the request is
- * finalized. */
+/* schedule->done: the run's result is published. */
 static void over(void *arg, ucc_status_t status) {
     struct hd_run *run = arg;
     hd_task_t *task = &run->r->op.task;

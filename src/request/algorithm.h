@@ -29,12 +29,11 @@ ucc_status_t hd_algorithms_inherit(ucc_team_h team, ucc_context_h context);
 /* Ends the list of a handle or a context, at the end of that. */
 void hd_algorithms_end(struct hd_offer *offers);
 
-/* Called instead of hd_args_prepare if the handle has algorithms; *status is the result. Returns
- * true if nothing more is to be done: an algorithm runs this call, or has failed to, or the
- * arguments are bad in a call that an algorithm redefines. Such a call is refused with
- * UCC_ERR_NOT_SUPPORTED (logged) if it has a tag, an active set or no order. */
-bool hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
-                          hd_request_t *r, ucc_status_t *status);
+/* Called instead of hd_args_prepare if the handle has algorithms. If one runs the call, r->run is
+ * set. A call that an algorithm redefines is refused with UCC_ERR_NOT_SUPPORTED (logged) if it has
+ * a tag, an active set or no order. */
+ucc_status_t hd_algorithm_prepare(ucc_team_h team, const ucc_coll_args_t *args, bool tagged,
+                                  hd_request_t *r);
 /* Posts a request that an algorithm runs. UCC_INPROGRESS: the run is on its way, and the request no
  * longer the caller's. Else it is over. */
 ucc_status_t hd_algorithm_post(hd_request_t *r);

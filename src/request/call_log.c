@@ -29,11 +29,11 @@ static void print_plan(const hd_request_t *r, hd_text_t *text) {
 }
 
 void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args) {
-    static const char *const order[] = {"over at once",          "numbered",   "matched by tag",
-                                        "matched by init order", "persistent", "active set"};
-    _Static_assert(HD_ROUTE_NOTHING == 0 && HD_ROUTE_NUMBER == 1 && HD_ROUTE_TAG == 2 &&
-                       HD_ROUTE_INIT == 3 && HD_ROUTE_PERSISTENT == 4 && HD_ROUTE_ACTIVE_SET == 5,
-                   "names stand in the order of hd_route");
+    static const char *const order[] = {
+        [HD_ROUTE_NOTHING] = "over at once",  [HD_ROUTE_NUMBER] = "numbered",
+        [HD_ROUTE_TAG] = "matched by tag",    [HD_ROUTE_INIT] = "matched by init order",
+        [HD_ROUTE_PERSISTENT] = "persistent", [HD_ROUTE_ACTIVE_SET] = "active set",
+    };
     const hd_op_t *op = &r->op;
     if (hd_trace_level() < (args ? HD_LOG_INFO : HD_LOG_DEBUG)) {
         return; /* the flag is set for another reason: see hd_trace_attend */

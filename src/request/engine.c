@@ -1,9 +1,9 @@
 /* engine.c: execution engines: events, and collectives that an event starts. api/event.c calls this
  * for clients, stream.c for posts on a stream.
  *
- * An engine of a device's stream: what it does, it does by its order (device/order.c). A
- * triggered post there (stream.c) posts at once, and queues COLLECTIVE_POST. Clients destroy teams
- * before such engines, so the engine outlives its team.
+ * On an engine of a device's stream, a triggered post (stream.c) posts at once, and queues
+ * COLLECTIVE_POST; the rest is the order's (device/order.c). Clients destroy teams before such
+ * engines, so the engine outlives its team.
  *
  * An engine of a processor thread: a triggered post arms the request's trigger:
  *
@@ -18,9 +18,8 @@
  * triggered posts.
  *
  * The request's status is UCC_INPROGRESS from the triggered post on. Its callback is the trigger's
- * until the trigger is idle again. In that time the request has a magic number of its own
- * (HD_TASK_HOOKED), which sends the next call on the request through hd_request_unhook, so that
- * other requests pay nothing for this.
+ * until the trigger is idle again. In that time the request's magic number is HD_TASK_HOOKED, which
+ * sends the next call on it through hd_request_unhook: other requests pay nothing for this.
  *
  * This file is compiled with -fexceptions: a start ends also when the client's callback throws, or
  * ends its thread.
@@ -37,37 +36,6 @@
 #include <stddef.h>
 
 enum { EE_MAGIC = 0xee0c9017u, MOST_EVENTS = 4096, NAP_US = 100 };
-
-/* An event for the client. */
-typedef struct hd_event {
-    ucc_ev_t ev; /* must stay first: the client has its address */
-    struct hd_event *next;
-} hd_event_t;
-
-_Static_assert(offsetof(hd_event_t, ev) == 0, "the client has the address of the event");
-
-struct ucc_ee {
-    uint32_t magic;
-    ucc_team_h team;
-    hd_lock_t lock; /* guards the rest */
-    /* one each for the client, a start or post under way, and each operation on its stream */
-    uint32_t refs;
-    uint32_t posted;          /* operations that were posted on its stream, and are not over */
-    uint64_t ready;           /* events of the client's that have started nothing yet */
-    uint32_t waiting;         /* triggers that have taken no event */
-    bool starting;            /* one has taken an event, and is not posted yet */
-    hd_event_t *first, *last; /* queued for the client, oldest first */
-    uint32_t queued;
-    hd_event_t *taken; /* taken by the client, and not acknowledged */
-    bool lost, told;   /* lost: events had no place in the queue; told: the client has `overflow` */
-    hd_event_t overflow;
-    /* triggers that are not idle */
-    hd_trigger_t *armed;
-    struct hd_devices *devices; /* of an engine of a stream: a reference; else NULL */
-    hd_gpu_stream_t stream;
-    ucc_ee_h next;            /* in the list of the team's engines, under the team's lock */
-    hd_fork_hook_t fork_hook; /* a child finds its copy unlocked */
-};
 
 /* What a request has once it was posted with a trigger. */
 struct hd_trigger {
@@ -89,27 +57,44 @@ static void inherited(hd_fork_hook_t *self) {
     hd_lock_forget(&ee->lock);
 }
 
-static ucc_ee_h make(ucc_team_h team) {
+/* Makes an engine of this stream of the devices, or, if devices is NULL, of a thread. */
+static ucc_status_t make(ucc_team_h team, hd_devices_t *devices, const hd_gpu_stream_t *stream,
+                         ucc_ee_h *out) {
     ucc_ee_h ee = hd_alloc(HD_LINE, sizeof(*ee));
     if (!ee) {
         hd_error("no memory for an execution engine");
-        return NULL;
+        return UCC_ERR_NO_MEMORY;
     }
     ee->magic = EE_MAGIC;
     ee->team = team;
     ee->refs = 1;
     ee->overflow.ev.ev_type = UCC_EVENT_OVERFLOW;
+    if (devices) {
+        ee->devices = hd_devices_open(); /* a reference to the team's */
+        ee->stream = *stream;
+    }
     hd_fork_watch(&ee->fork_hook, inherited);
-    return ee;
-}
-
-static void enlist(ucc_ee_h ee) {
-    ucc_team_h team = ee->team;
     hd_lock(&team->lock);
     ee->next = team->engines;
     team->engines = ee;
-    team->n_engines += ee->devices == NULL;
+    team->n_engines += devices == NULL;
     hd_unlock(&team->lock);
+    *out = ee;
+    return UCC_OK;
+}
+
+ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
+    return make(team, NULL, NULL, out);
+}
+
+ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out) {
+    hd_gpu_stream_t known;
+    hd_devices_t *devices = hd_team_devices(team);
+    if (!devices) { /* logged */
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    ucc_status_t status = hd_device_stream_of(devices, stream, &known);
+    return status == UCC_OK ? make(team, devices, &known, out) : status;
 }
 
 static void unlist(ucc_ee_h ee) {
@@ -124,47 +109,8 @@ static void unlist(ucc_ee_h ee) {
     hd_unlock(&team->lock);
 }
 
-ucc_status_t hd_ee_create(ucc_team_h team, ucc_ee_h *out) {
-    ucc_ee_h ee = make(team);
-    if (!ee) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    enlist(ee);
-    *out = ee;
-    return UCC_OK;
-}
-
-ucc_status_t hd_ee_create_of_stream(ucc_team_h team, void *stream, ucc_ee_h *out) {
-    hd_gpu_stream_t known;
-    hd_devices_t *devices = hd_team_devices(team);
-    if (!devices) { /* logged */
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    ucc_status_t status = hd_device_stream_of(devices, stream, &known);
-    if (status != UCC_OK) {
-        return status;
-    }
-    ucc_ee_h ee = make(team);
-    if (!ee) {
-        return UCC_ERR_NO_MEMORY;
-    }
-    ee->devices = hd_devices_open();
-    ee->stream = known;
-    enlist(ee);
-    *out = ee;
-    return UCC_OK;
-}
-
 bool hd_ee_is_live(ucc_ee_h ee) {
     return ee && ee->magic == EE_MAGIC;
-}
-
-ucc_team_h hd_ee_team(ucc_ee_h ee) {
-    return ee->team;
-}
-
-const hd_gpu_stream_t *hd_ee_stream(ucc_ee_h ee) {
-    return ee->devices ? &ee->stream : NULL;
 }
 
 static void free_events(hd_event_t *event) {
@@ -175,7 +121,13 @@ static void free_events(hd_event_t *event) {
     }
 }
 
-static void unref(ucc_ee_h ee) {
+void hd_ee_keep(ucc_ee_h ee) {
+    hd_lock(&ee->lock);
+    ee->refs++;
+    hd_unlock(&ee->lock);
+}
+
+void hd_ee_let_go(ucc_ee_h ee) {
     hd_lock(&ee->lock);
     hd_assert_lt(0, ee->refs);
     uint32_t left = --ee->refs;
@@ -187,16 +139,6 @@ static void unref(ucc_ee_h ee) {
         free_events(ee->taken);
         hd_free(ee);
     }
-}
-
-void hd_ee_keep(ucc_ee_h ee) {
-    hd_lock(&ee->lock);
-    ee->refs++;
-    hd_unlock(&ee->lock);
-}
-
-void hd_ee_let_go(ucc_ee_h ee) {
-    unref(ee);
 }
 
 void hd_ee_begin(ucc_ee_h ee) {
@@ -211,20 +153,15 @@ void hd_ee_end(ucc_ee_h ee) {
     hd_assert_lt(0, ee->posted);
     ee->posted--;
     hd_unlock(&ee->lock);
-    unref(ee);
+    hd_ee_let_go(ee);
 }
 
-/* Returns how many operations are in progress on the engine's stream. In the child of a fork,
- * nothing ends what its parent has posted, so there are none. The caller holds the lock. */
-static uint32_t count_posted(ucc_ee_h ee) {
-    return ee->team && !hd_group_is_inherited(ee->team->group) ? ee->posted : 0;
-}
-
-/* Returns how many triggered operations are in progress. *leaving: there are triggers that are not
- * idle yet. */
-static uint32_t count_armed(ucc_ee_h ee, bool *leaving) {
+/* Returns how many triggered operations are in progress. *leaving: some triggers are not idle. */
+static uint32_t count_outstanding(ucc_ee_h ee, bool *leaving) {
     hd_lock(&ee->lock);
-    uint32_t outstanding = count_posted(ee);
+    /* in the child of a fork, nothing ends what its parent has posted on a stream: there is none */
+    bool progresses = ee->team && !hd_group_is_inherited(ee->team->group);
+    uint32_t outstanding = progresses ? ee->posted : 0;
     *leaving = ee->armed != NULL;
     for (hd_trigger_t *t = ee->armed; t; t = t->next) {
         outstanding += hd_task_status(&t->r->op.task) == UCC_INPROGRESS;
@@ -236,7 +173,7 @@ static uint32_t count_armed(ucc_ee_h ee, bool *leaving) {
 ucc_status_t hd_ee_destroy(ucc_ee_h ee) {
     bool leaving;
     uint32_t outstanding;
-    while ((outstanding = count_armed(ee, &leaving)) == 0 && leaving) {
+    while ((outstanding = count_outstanding(ee, &leaving)) == 0 && leaving) {
         sched_yield(); /* another thread is between publishing a status and the callback */
     }
     if (outstanding) {
@@ -249,13 +186,8 @@ ucc_status_t hd_ee_destroy(ucc_ee_h ee) {
     if (ee->team) {
         unlist(ee);
     }
-    unref(ee);
+    hd_ee_let_go(ee);
     return UCC_OK;
-}
-
-void hd_team_end_engines(ucc_team_h team) {
-    while (team->engines && hd_ee_destroy(team->engines) == UCC_OK) {
-    }
 }
 
 void hd_team_leave_engines(ucc_team_h team) {
@@ -270,9 +202,7 @@ void hd_team_leave_engines(ucc_team_h team) {
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Queues an event for the client. If there is no place for it, the event is lost; OVERFLOW tells
- * the client so when the queue is empty. */
-static void put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
+void hd_ee_put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
     hd_event_t *event = hd_alloc(HD_LINE, sizeof(*event));
     hd_lock(&ee->lock);
     bool fits = event && ee->queued < MOST_EVENTS;
@@ -299,10 +229,6 @@ static void put_event(ucc_ee_h ee, ucc_event_type_t type, ucc_coll_req_h req) {
     }
 }
 
-void hd_ee_posted(ucc_ee_h ee, ucc_coll_req_h req) {
-    put_event(ee, UCC_EVENT_COLLECTIVE_POST, req);
-}
-
 ucc_status_t hd_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev) {
     ucc_status_t status = UCC_OK;
     hd_lock(&ee->lock);
@@ -325,17 +251,17 @@ ucc_status_t hd_ee_get_event(ucc_ee_h ee, ucc_ev_t **ev) {
 }
 
 ucc_status_t hd_ee_ack_event(ucc_ee_h ee, const ucc_ev_t *ev) {
-    hd_event_t *found = NULL;
     hd_lock(&ee->lock);
-    bool known = ev == &ee->overflow.ev && ee->told;
-    ee->told = ee->told && !known;
-    for (hd_event_t **at = &ee->taken; *at && !known; at = &(*at)->next) {
-        if (&(*at)->ev == ev) {
-            found = *at;
-            *at = found->next;
-            known = true;
-            break;
-        }
+    hd_event_t **at = &ee->taken;
+    while (*at && &(*at)->ev != ev) {
+        at = &(*at)->next;
+    }
+    hd_event_t *found = *at;
+    bool known = found || (ev == &ee->overflow.ev && ee->told);
+    if (found) {
+        *at = found->next;
+    } else if (known) {
+        ee->told = false;
     }
     hd_unlock(&ee->lock);
     hd_free(found);
@@ -358,15 +284,12 @@ void hd_ee_set_event(ucc_ee_h ee) {
     ring(ee);
 }
 
-void hd_team_progress(ucc_team_h team, hd_team_waiting_t *w) {
+void hd_team_wait(ucc_team_h team, hd_team_waiting_t *w) {
     for (uint32_t i = 0; i < team->n_contexts; i++) {
         if (hd_runner_progress(&team->contexts[i]->runner, &w->vain)) {
             w->vain = 0;
         }
     }
-}
-
-void hd_team_rest(ucc_team_h team, hd_team_waiting_t *w) {
     uint64_t now = hd_ticks();
     if (hd_stall_is_due(&w->stall, now, team->lib->stall)) {
         hd_stall_line("%s at endpoint %u has waited %.1f s for %s", w->what, team->ep,
@@ -379,18 +302,13 @@ void hd_team_rest(ucc_team_h team, hd_team_waiting_t *w) {
 }
 
 ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
-    ucc_team_h team = ee->team;
-    if (!team) { /* the team has ended: nobody queues events any more */
-        ucc_ev_t *last;
-        ucc_status_t status = hd_ee_get_event(ee, &last);
-        *out = status == UCC_OK ? *last : *out;
-        return status == UCC_OK ? hd_ee_ack_event(ee, last) : status;
-    }
     hd_team_waiting_t waiting = {.what = "ucc_ee_wait", .awaited = "an event"};
     ucc_ev_t *ev;
     while (hd_ee_get_event(ee, &ev) != UCC_OK) {
-        hd_team_progress(team, &waiting);
-        hd_team_rest(team, &waiting);
+        if (!ee->team) { /* the team has ended: nobody queues events any more */
+            return UCC_ERR_NOT_FOUND;
+        }
+        hd_team_wait(ee->team, &waiting);
     }
     *out = *ev;
     return hd_ee_ack_event(ee, ev);
@@ -398,7 +316,7 @@ ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
 
 /* --- triggers --------------------------------------------------------------------------------- */
 
-/* Takes an event for a trigger that waits, and begins its start; false: there is no event, or
+/* Takes an event for a trigger that waits, and begins its start. False: there is no event, or
  * another start is under way. */
 static bool take_ready(ucc_ee_h ee) {
     hd_lock(&ee->lock);
@@ -447,7 +365,7 @@ static void end_start(const ucc_ee_h *started) {
         ring(ee); /* under the lock: the team stays as long as somebody waits */
     }
     hd_unlock(&ee->lock);
-    unref(ee);
+    hd_ee_let_go(ee);
 }
 
 /* The callback of the trigger's task, which is over: its event has come (UCC_OK), or never will. */
@@ -461,7 +379,7 @@ __attribute__((noinline)) static void fire(void *data, ucc_status_t status) {
     /* take_ready took a reference, since the client may destroy the engine in a callback, which may
      * also throw */
     __attribute__((cleanup(end_start))) ucc_ee_h ee = t->ee;
-    put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
+    hd_ee_put_event(ee, UCC_EVENT_COLLECTIVE_POST, &r->op.task.req);
     hd_request_start(r); /* after this, trigger and request may be gone */
 }
 
@@ -470,7 +388,7 @@ static void over(void *data, ucc_status_t status) {
     hd_trigger_t *t = data;
     ucc_ee_h ee = t->ee;
     ucc_coll_callback_t callback = t->callback;
-    put_event(ee, UCC_EVENT_COLLECTIVE_COMPLETE, &t->r->op.task.req);
+    hd_ee_put_event(ee, UCC_EVENT_COLLECTIVE_COMPLETE, &t->r->op.task.req);
     hd_lock(&ee->lock);
     hd_trigger_t **at = &ee->armed;
     while (*at && *at != t) {
@@ -504,18 +422,6 @@ void hd_request_unhook(hd_request_t *r) {
     r->op.task.magic = HD_TASK_LIVE;
 }
 
-/* Returns the request's trigger, which its first triggered post allocates. NULL: no memory
- * (logged). */
-static hd_trigger_t *trigger_of(hd_request_t *r) {
-    if (!r->trigger) {
-        r->trigger = hd_alloc(HD_LINE_PAIR, sizeof(*r->trigger));
-    }
-    if (!r->trigger) {
-        hd_error("%s: no memory for a triggered post", hd_op_type_name(&r->op));
-    }
-    return r->trigger;
-}
-
 /* Makes a task of the trigger, and hooks the request. What is copied into the carrier's operation
  * is for those that tell what a context waits for. */
 static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
@@ -533,7 +439,7 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
     op->phase = HD_PHASE_MATCH; /* it has no start: it stands for the request */
     op->apart = true;
     op->match = step_trigger;
-    t->carrier.waits = (hd_op_waits_t){0}; /* a new wait begins */
+    t->carrier.waits = (hd_op_waits_t){0};
     task->magic = HD_TASK_LIVE;
     task->context = r->op.team->contexts[0];
     task->home = &r->op.group->home;
@@ -554,10 +460,12 @@ static void arm(hd_trigger_t *t, hd_request_t *r, ucc_ee_h ee) {
 }
 
 ucc_status_t hd_trigger_post(hd_request_t *r, ucc_ee_h ee) {
-    hd_trigger_t *t = trigger_of(r);
+    hd_trigger_t *t = r->trigger ? r->trigger : hd_alloc(HD_LINE_PAIR, sizeof(*t));
     if (!t) {
+        hd_error("%s: no memory for a triggered post", hd_op_type_name(&r->op));
         return UCC_ERR_NO_MEMORY;
     }
+    r->trigger = t;
     arm(t, r, ee);
     hd_lock(&ee->lock);
     t->next = ee->armed;

@@ -81,7 +81,6 @@ void hd_request_replan(hd_op_t *op) {
 void hd_request_decide(hd_request_t *r) {
     hd_op_t *op = &r->op;
     r->express = NULL;
-    r->cacheable = false;
     if (!op->start) {
         return;
     }

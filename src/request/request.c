@@ -44,8 +44,7 @@ uint64_t hd_request_look_after(hd_task_t *task, uint64_t now) {
 
 static ucc_status_t match(hd_op_t *op);
 
-/* Makes a request, and puts it into the list of all that the handle made. NULL: no memory
- * (logged). */
+/* Makes a request. NULL: no memory (logged). */
 static hd_request_t *make(ucc_team_h team) {
     hd_request_t *r = hd_alloc(HD_LINE_PAIR, sizeof(*r));
     if (!r) {
@@ -78,8 +77,7 @@ static hd_request_t *swap_cached(ucc_team_h team, hd_request_t *r) {
     return before;
 }
 
-/* Takes the request that this link leads to off the free list, and returns it. The caller holds the
- * handle's lock. */
+/* Takes a request off the free list. The caller holds the handle's lock. */
 static hd_request_t *unlink_free(hd_task_t **link) {
     hd_request_t *r = request_of(*link);
     *link = r->op.task.next;
@@ -103,31 +101,26 @@ static hd_request_t *take(ucc_team_h team) {
     return r;
 }
 
-/* Puts r on the free list. The caller holds the handle's lock. */
 static void push_free(ucc_team_h team, hd_request_t *r) {
+    hd_lock(&team->lock);
     r->op.task.next = team->free;
     team->free = &r->op.task;
+    hd_unlock(&team->lock);
 }
 
-/* Gives a request back that is over, or was never posted: it is at hand now. */
+/* Gives a request back that is over, or was never posted. */
 static void give_back(hd_request_t *r) {
     ucc_team_h team = r->op.team;
     hd_assert(hd_task_is_live(&r->op.task));
     r->op.task.magic = HD_TASK_FREE;
     r = swap_cached(team, r);
     if (r) {
-        hd_lock(&team->lock);
         push_free(team, r);
-        hd_unlock(&team->lock);
     }
 }
 
 /* So many requests a handle makes at most for the sake of the plans that they keep. */
 enum { MOST_KEPT = 8 };
-
-static bool keeps_plan(const hd_request_t *r) {
-    return r->shape.type || r->shape.vector;
-}
 
 /* Takes a request off the free list, the best of its first few: one that suits these arguments;
  * else, if `any` will do, one that keeps no plan; else, if the handle has `enough` requests, the
@@ -140,12 +133,16 @@ static hd_request_t *take_kept(ucc_team_h team, const ucc_coll_args_t *args, boo
         if (hd_args_suit(r, args, tagged)) {
             return unlink_free(link);
         }
-        empty = !empty && !keeps_plan(r) ? link : empty;
+        empty = !empty && !r->shape.type ? link : empty;
         last = link;
         link = &(*link)->next;
     }
     last = empty ? empty : enough ? last : NULL;
-    return any && last ? unlink_free(last) : NULL;
+    if (!any || !last) {
+        return NULL;
+    }
+    request_of(*last)->shape.type = 0; /* the plan that it may keep is given up */
+    return unlink_free(last);
 }
 
 /* Returns the request to be prepared for this call: r itself, or, if the plan that r keeps does not
@@ -155,7 +152,7 @@ exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t
     if (hd_args_suit(r, args, tagged)) {
         return r;
     }
-    bool keeps = keeps_plan(r);
+    bool keeps = r->shape.type != 0;
     hd_lock(&team->lock);
     bool enough = team->n_requests >= MOST_KEPT;
     hd_request_t *other = take_kept(team, args, tagged, keeps, enough);
@@ -166,86 +163,61 @@ exchange(ucc_team_h team, const ucc_coll_args_t *args, bool tagged, hd_request_t
     if (!other) {
         return r;
     }
-    if (!hd_args_suit(other, args, tagged)) {
-        other->shape.type = other->shape.vector = 0;
-    }
     hd_assert(!hd_task_is_live(&other->op.task));
     other->op.task.magic = HD_TASK_LIVE;
     r->op.task.magic = HD_TASK_FREE;
-    hd_lock(&team->lock);
     push_free(team, r);
-    hd_unlock(&team->lock);
     return other;
 }
 
 /* --- init ------------------------------------------------------------------------------------- */
 
-/* Takes the number that fixes the exchange at init; its board is looked up at the first post. */
-static void take_init_number(ucc_team_h team, hd_request_t *r) {
-    hd_lock(&team->lock);
-    r->tag = r->op.call.persistent ? ++team->persistent_inits : ++team->inits;
-    hd_unlock(&team->lock);
-    r->route = r->op.call.persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
-}
-
-/* Decides how the operation will find its exchange. */
+/* Decides how the operation will find its exchange. That of a number taken at init is looked up at
+ * the first post. */
 static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
                                  hd_request_t *r) {
+    bool unordered = hd_team_is_unordered(team), persistent = r->op.call.persistent;
+    r->route = HD_ROUTE_NUMBER;
     if (!r->op.start) {
         r->route = HD_ROUTE_NOTHING;
-        return UCC_OK;
-    }
-    if (tag || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
+    } else if (tag || (args->mask & UCC_COLL_ARGS_FIELD_TAG)) {
         r->route = HD_ROUTE_TAG;
         r->tag = tag ? *tag : args->tag;
-        return UCC_OK;
-    }
-    if (r->subset) {
+    } else if (r->subset) {
         r->route = HD_ROUTE_ACTIVE_SET;
         r->tag = 0;
-        return UCC_OK;
-    }
-    if (hd_team_is_unordered(team) && r->op.call.empty) {
+    } else if (unordered && r->op.call.empty) {
         r->op.start = NULL; /* there is nothing by which the others could know this call */
         r->route = HD_ROUTE_NOTHING;
-        return UCC_OK;
-    }
-    if (hd_team_is_unordered(team)) {
+    } else if (unordered) {
         hd_error("%s at endpoint %u: tag is not set, and the team is unordered",
                  hd_op_type_name(&r->op), team->ep);
         return UCC_ERR_INVALID_PARAM;
+    } else if (persistent || hd_team_orders_inits(team)) {
+        r->route = persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
+        hd_lock(&team->lock);
+        r->tag = persistent ? ++team->persistent_inits : ++team->inits;
+        hd_unlock(&team->lock);
     }
-    if (r->op.call.persistent || team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
-        team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED) {
-        take_init_number(team, r);
-        return UCC_OK;
-    }
-    r->route = HD_ROUTE_NUMBER;
     return UCC_OK;
 }
 
 /* Prepares r for this call, with all that it takes. */
-static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args,
-                                                   const uint64_t *tag, hd_request_t *r) {
+static ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args, const uint64_t *tag,
+                         hd_request_t *r) {
     hd_op_t *op = &r->op;
-    if (!tag && hd_args_repeat_unknown(r, args)) {
-        return UCC_OK;
-    }
     r->private_board = NULL;
     op->group = team->group;
     op->team_ep = team->ep;
     op->place.board = NULL;
     op->task.home = &team->group->home;
-    r->shape.type = r->shape.vector = 0;
-    ucc_status_t status = UCC_OK;
-    if (!team->offers) {
-        status = hd_args_prepare(team, args, r);
-    } else if (hd_algorithm_prepare(team, args, tag != NULL, r, &status)) {
+    r->shape.type = 0;
+    ucc_status_t status = team->offers ? hd_algorithm_prepare(team, args, tag != NULL, r)
+                                       : hd_args_prepare(team, args, r);
+    if (status != UCC_OK || r->run) {
         return status;
     }
-    if (status == UCC_OK) {
-        status = choose_route(team, args, tag, r);
-    }
+    status = choose_route(team, args, tag, r);
     if (status == UCC_OK) {
         hd_request_decide(r);
         hd_args_note_shape(r, args);
@@ -253,12 +225,13 @@ static __attribute__((noinline)) ucc_status_t plan(ucc_team_h team, const ucc_co
     return status;
 }
 
-/* The preparation of r has failed with `status`: gives r back. UCC_INPROGRESS: the call is like r's
- * last one but for the memory, and is prepared with all that it takes. */
-static __attribute__((noinline, cold)) ucc_status_t
-prepare_anew(ucc_team_h team, const ucc_coll_args_t *args, hd_request_t *r, ucc_status_t status) {
+/* hd_args_repeat has failed for r with `status`: prepares r for this call, if that is what has to
+ * be done. If this fails, too, r is given back. */
+static __attribute__((noinline)) ucc_status_t prepare(ucc_team_h team, const ucc_coll_args_t *args,
+                                                      const uint64_t *tag, hd_request_t *r,
+                                                      ucc_status_t status) {
     if (status == UCC_INPROGRESS) {
-        status = plan(team, args, NULL, r);
+        status = plan(team, args, tag, r);
     }
     if (status != UCC_OK) {
         hd_pack_release(r);
@@ -273,20 +246,17 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
     if (!r) {
         return UCC_ERR_NO_MEMORY;
     }
-    while (tag || !hd_args_repeat(r, args)) {
-        ucc_status_t status;
-        if (tag || !hd_args_repeat_vector(r, args, &status)) {
-            hd_request_t *other = exchange(team, args, tag != NULL, r);
-            if (other != r) { /* this happens once: the next time, r suits or keeps nothing */
-                r = other;
-                continue;
+    ucc_status_t status;
+    while ((status = tag ? UCC_INPROGRESS : hd_args_repeat(r, args)) != UCC_OK) {
+        hd_request_t *other = status == UCC_INPROGRESS ? exchange(team, args, tag != NULL, r) : r;
+        if (other == r) { /* at the second time at the latest: then r suits, or keeps nothing */
+            status = prepare(team, args, tag, r, status);
+            if (status != UCC_OK) {
+                return status;
             }
-            status = plan(team, args, tag, r);
+            break;
         }
-        if (status != UCC_OK && (status = prepare_anew(team, args, r, status)) != UCC_OK) {
-            return status;
-        }
-        break;
+        r = other;
     }
     /* relaxed: the handle reaches other threads by the client's own means */
     __atomic_store_n(&r->op.task.req.status, UCC_OPERATION_INITIALIZED, __ATOMIC_RELAXED);
@@ -298,15 +268,6 @@ ucc_status_t hd_request_init(ucc_team_h team, const ucc_coll_args_t *args, const
 }
 
 /* --- post ------------------------------------------------------------------------------------- */
-
-/* Traces the end of an operation that has failed without having been launched; returns its
- * status. */
-static ucc_status_t traced(const hd_op_t *op, ucc_status_t status) {
-    if (status < 0 && hd_trace_is_on()) {
-        hd_trace_done(op, status);
-    }
-    return status;
-}
 
 /* op->leave of a matched operation: it gives its exchange back. */
 static void leave_board(hd_op_t *op) {
@@ -323,20 +284,20 @@ static hd_board_t *find_board(hd_request_t *r) {
         [HD_ROUTE_ACTIVE_SET] = HD_MATCH_ACTIVE_SET,
     };
     hd_op_t *op = &r->op;
-    op->place.board = r->private_board;
-    if (!op->place.board) {
-        op->place.board =
-            hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->place.me);
+    hd_board_t *board = r->private_board;
+    if (board) { /* hd_board_enter sets the member */
+        op->place.board = board;
+        return board;
     }
-    if (!op->place.board) {
-        /* or the others would wait for this endpoint */
+    board = hd_match_join(op->group, r->subset, class_of[r->route], r->tag, op->place.me);
+    op->place.board = board;
+    if (!board) { /* or the others would wait for this endpoint */
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY);
+        return NULL;
     }
-    if (r->route == HD_ROUTE_PERSISTENT && op->place.board) {
-        r->private_board = op->place.board;
-        op->place.member = op->place.board->member[op->place.me];
-    }
-    return op->place.board;
+    op->place.member = board->member[op->place.me];
+    r->private_board = r->route == HD_ROUTE_PERSISTENT ? board : NULL;
+    return board;
 }
 
 /* Logs if two threads are in the ordered post of one handle at once: an error of the caller, which
@@ -361,11 +322,6 @@ static __attribute__((noinline, cold)) void check_order(ucc_team_h team) {
     }
 }
 
-/* Ends check_order, before the operation can be over, and the handle gone. */
-static void end_check(ucc_team_h team) {
-    atomic_store_explicit(&team->posting, 0, memory_order_relaxed); /* see check_order */
-}
-
 /* Gives the operation its number, and launches it; or queues it, sets *queued and returns
  * UCC_INPROGRESS: then it may already be another thread's. listed: the task is in its context's
  * list already. */
@@ -374,7 +330,9 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     hd_assert(op->start && op->place.n == board->n);
     hd_turn_t turn = hd_board_enter(op, board);
     if (op->team->debug_order && r->route == HD_ROUTE_NUMBER) {
-        end_check(op->team);
+        /* ends check_order before the operation can be over, and the handle gone; relaxed: a
+         * detector */
+        atomic_store_explicit(&op->team->posting, 0, memory_order_relaxed);
     }
     if (turn == HD_TURN_NOW) {
         return hd_op_launch(op);
@@ -386,8 +344,10 @@ static ucc_status_t launch_numbered(hd_request_t *r, hd_board_t *board, bool lis
     return UCC_INPROGRESS;
 }
 
-/* Launches an operation whose board is known. listed: the task is in its context's list already. */
-static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
+/* Launches an operation whose board is known. listed: the task is in its context's list already.
+ * Apart: the way of numbered operations stays short. */
+static __attribute__((noinline)) ucc_status_t launch_found(hd_request_t *r, bool listed,
+                                                           bool *queued) {
     hd_op_t *op = &r->op;
     if (r->route == HD_ROUTE_PERSISTENT) {
         return launch_numbered(r, op->place.board, listed, queued);
@@ -396,62 +356,60 @@ static ucc_status_t launch_found(hd_request_t *r, bool listed, bool *queued) {
     op->place.k = op->place.board->use;
     op->numbered = false;
     op->leave = leave_board;
-    op->place.member = op->place.board->member[op->place.me];
     return hd_op_launch(op);
 }
 
 /* --- posted before all endpoints have joined: there is no board to be matched on yet ---------- */
 
-/* Matches r and takes it off the list of early operations, if r is at its head and the team is
- * complete, or has failed. UCC_INPROGRESS: it is not r's turn. The caller holds the handle's
- * lock. */
-static ucc_status_t leave_early(ucc_team_h team, hd_request_t *r, ucc_status_t failed) {
-    if (team->early != &r->op || (failed == UCC_OK && !hd_group_is_complete(r->op.group))) {
-        return UCC_INPROGRESS;
+/* Matches an early operation and takes it off the list, if it is at the head and the team is
+ * complete, or has failed. UCC_INPROGRESS: it is not its turn. */
+static ucc_status_t leave_early(hd_op_t *op, ucc_status_t failed) {
+    ucc_team_h team = op->team;
+    hd_lock(&team->lock);
+    bool turn = team->early == op && (failed != UCC_OK || hd_group_is_complete(op->group));
+    if (turn) {
+        failed = failed == UCC_OK && !find_board((hd_request_t *)op) ? UCC_ERR_NO_MEMORY : failed;
+        team->early = op->queue_next;
+        /* relaxed, both: see append_early */
+        hd_assert_lt(0, atomic_load_explicit(&team->n_early, memory_order_relaxed));
+        atomic_fetch_sub_explicit(&team->n_early, 1, memory_order_relaxed);
     }
-    if (failed == UCC_OK && !find_board(r)) {
-        failed = UCC_ERR_NO_MEMORY;
-    }
-    team->early = r->op.queue_next;
-    /* relaxed: see append_early */
-    hd_assert_lt(0, atomic_load_explicit(&team->n_early, memory_order_relaxed));
-    atomic_fetch_sub_explicit(&team->n_early, 1, memory_order_relaxed); /* see append_early */
-    return failed;
+    hd_unlock(&team->lock);
+    return turn ? failed : UCC_INPROGRESS;
 }
 
 /* The step of an operation that was posted early, until it is launched. */
 static ucc_status_t step_early(hd_op_t *op) {
     hd_task_t *task = &op->task;
-    hd_request_t *r = request_of(task);
-    ucc_team_h team = r->op.team;
-    ucc_status_t failed = hd_group_poisoned(r->op.group);
+    ucc_status_t failed = hd_group_poisoned(op->group);
     bool queued = false;
     if (failed != UCC_OK) {
-        hd_group_say_inherited(r->op.group);
-    } else if (team->crossing) {
-        hd_crossing_pump(team->crossing);
+        hd_group_say_inherited(op->group);
+    } else if (op->team->crossing) {
+        hd_crossing_pump(op->team->crossing);
         task->impatient = HD_IMPATIENT;
     }
-    hd_lock(&team->lock);
-    ucc_status_t status = leave_early(team, r, failed);
-    hd_unlock(&team->lock);
+    ucc_status_t status = leave_early(op, failed);
     if (status == UCC_INPROGRESS && failed == UCC_OK && task->deadline &&
-        hd_ticks() > task->deadline && !hd_group_is_complete(r->op.group)) {
-        hd_op_time_out(&r->op);
+        hd_ticks() > task->deadline && !hd_group_is_complete(op->group)) {
+        hd_op_time_out(op);
         return step_early(op); /* now the team has failed */
     }
     if (status == UCC_OK) {
         task->listed = true; /* see callback.h */
         task->impatient = false;
         op->apart = op->calls_user;
-        status = launch_found(r, true, &queued);
+        status = launch_found(request_of(task), true, &queued);
         if (!queued) { /* if it is queued, the member's queue decides who steps it */
             task->listed = false;
         }
     } else if (status < 0) {
-        status = hd_op_fail_unlaunched(&r->op, status);
+        status = hd_op_fail_unlaunched(op, status);
     }
-    return traced(&r->op, status);
+    if (status < 0 && hd_trace_is_on()) {
+        hd_trace_done(op, status);
+    }
+    return status;
 }
 
 /* op->match of every request. */
@@ -515,27 +473,20 @@ static void choose_context(hd_request_t *r) {
     r->op.task.context = team->contexts[i];
 }
 
-/* The lane of number k is out on the operation's board, and a peer's is not: an operation does the
- * rest. */
-static __attribute__((noinline)) void resume(hd_request_t *r, uint64_t k) {
+__attribute__((noinline)) void hd_request_resume(hd_request_t *r, uint64_t k) {
     hd_op_t *op = &r->op;
     hd_task_t *task = &op->task;
+    hd_assert(r->express && op->place.board);
     choose_context(r);
     task->impatient = false;
     task->deadline = 0;
-    /* relaxed: as in post */
+    /* relaxed: as in hd_request_start */
     __atomic_store_n(&task->req.status, UCC_INPROGRESS, __ATOMIC_RELAXED);
     op->numbered = true;
     op->leave = NULL;
     op->place.k = k;
     hd_op_resume(op, r->resumed);
     hd_runner_push(&task->context->runner, task);
-}
-
-void hd_request_resume(hd_request_t *r, uint64_t k) {
-    r->op.place.board = r->op.group->board;
-    r->op.place.member = r->op.team->member;
-    resume(r, k);
 }
 
 /* Starts a request without a route: there is nothing to be done, or a user's algorithm does it. */
@@ -545,8 +496,7 @@ static __attribute__((noinline)) ucc_status_t start_nothing(hd_request_t *r, boo
     return status;
 }
 
-/* Posts in the ordinary way: every route, every check. */
-static __attribute__((noinline)) ucc_status_t post(hd_request_t *r) {
+__attribute__((noinline)) ucc_status_t hd_request_start(hd_request_t *r) {
     hd_task_t *task = &r->op.task;
     ucc_team_h team = r->op.team;
     bool queued = false;
@@ -602,14 +552,10 @@ ucc_status_t hd_request_post(hd_request_t *r) {
         return UCC_OK;
     }
     if (k) {
-        resume(r, k);
+        hd_request_resume(r, k);
         return UCC_OK;
     }
-    return post(r);
-}
-
-ucc_status_t hd_request_start(hd_request_t *r) {
-    return post(r);
+    return hd_request_start(r);
 }
 
 void hd_request_release(hd_request_t *r) {

@@ -9,16 +9,23 @@
 #include "device/device.h"
 #include "team/team.h"
 
-/* What of a call's arguments decided its plan. If a request's next call agrees in all of this, the
- * request keeps the plan, and only addresses are taken anew. Fields that have no meaning for the
- * collective at this endpoint are not compared: their masks are 0. */
+/* What of a call's arguments decided its plan. A request keeps the plan for calls that agree in all
+ * of this. Fields that have no meaning for the collective at this endpoint are not compared: their
+ * masks are 0. */
 typedef struct hd_shape {
-    uint64_t type;   /* ucc_coll_type_t; 0: no call is compared with this */
-    uint64_t vector; /* the same for a v type, for which counts and addresses are not compared */
+    uint64_t type; /* the complement of ucc_coll_type_t; 0, like no call: no plan is kept */
+    bool vector;   /* a v type: its counts are taken anew by each call */
     uint64_t flags, op, root;
     uint64_t src_count, src_dt, dst_count, dst_dt;
     uint64_t op_mask, root_mask, src_mask, dst_mask;
 } hd_shape_t;
+
+/* A buffer that only its user can pack, and what stands in for it (pack.c). */
+typedef struct hd_pack {
+    ucc_coll_buffer_info_t user;
+    uint8_t *copy; /* NULL: there is none, or it has no bytes */
+    size_t bytes;
+} hd_pack_t;
 
 /* What a triggered post keeps with its request (engine.c). */
 typedef struct hd_trigger hd_trigger_t;
@@ -34,37 +41,26 @@ struct hd_request {
         HD_ROUTE_PERSISTENT, /* private board, number taken at init, matched at the first post */
         HD_ROUTE_ACTIVE_SET  /* matched at post among the set's members */
     } route;
-    bool cacheable; /* a blocking call of this kind may be remembered (hd_team_cache_call) */
-    uint64_t tag;   /* the tag; or the number that was taken at init */
+    uint64_t tag;                    /* the tag; or the number that was taken at init */
     hd_subset_t *subset, active_set; /* subset: NULL, or the address of active_set */
     /* of the route PERSISTENT, from the first post to finalize; else NULL */
     hd_board_t *private_board;
     double timeout; /* seconds; 0: none */
     hd_shape_t shape;
-    /* The express of this call (hd_request_plan_express); NULL: the call may not take it. It
-     * completes the collective if all peers have published; else it publishes this member's part,
-     * and leaves the rest to `resumed`. It is taken only while place.board is set. */
+    /* The express of this call, which is taken only while place.board is set; NULL: the call may
+     * not take it. It completes the collective if all peers have published; else it publishes this
+     * member's part, and leaves the rest to `resumed`. Only calls that have one may be remembered
+     * (hd_team_cache_call). */
     uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
     ucc_status_t (*resumed)(hd_op_t *op);
     uint64_t *prefix; /* counts and displacements that nobody has written down (shapes.c) */
-    size_t prefix_entries;
-    struct hd_pack {
-        const void *src_user;
-        void *dst_user;
-        uint64_t src_count, dst_count;
-        ucc_datatype_t src_dt, dst_dt;
-        uint8_t *src_packed, *dst_packed;
-        size_t src_bytes, dst_bytes;
-        bool fill_dst; /* the call is in place: dst holds data to send */
-    } pack;
-    /* of v types: flags, src and dst as at init; each post reads the counts there */
-    ucc_coll_args_t vectors;
+    hd_pack_t pack_src, pack_dst;
+    /* flags, src and dst: what hd_prepare reads, at init, and at each post of a v type */
+    ucc_coll_args_t args;
     hd_trigger_t *trigger;  /* NULL before the first triggered post */
     struct hd_request *all; /* in the list of all requests that this handle ever made */
-    /* how long its post has waited */
-    hd_op_waits_t waits;
-    /* the run of the algorithm that runs the call (algorithm.c); NULL: there is none */
-    struct hd_run *run;
+    hd_op_waits_t waits;    /* how long its post has waited */
+    struct hd_run *run;     /* of the algorithm that runs the call (algorithm.c); NULL: none does */
 };
 
 _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and so a task");
@@ -74,32 +70,12 @@ _Static_assert(offsetof(hd_request_t, op) == 0, "a request is an operation, and 
 /* Returns how the request's call would run if it were posted now. The request is prepared, and has
  * something to do; all endpoints have joined. */
 hd_plan_t hd_plan_of(const hd_request_t *r);
-/* Called at the end of a preparation: makes the plan, and sets what carries the operation out. */
-void hd_request_decide(hd_request_t *r);
-/* op->start of an operation whose plan its first post makes. */
-ucc_status_t hd_request_start_late(hd_op_t *op);
-/* Called at a post whose counts are other ones than at the last: if the operation crosses
- * processes, its plan is made anew. */
-void hd_request_replan(hd_op_t *op);
 
 /* --- small collectives (shortcut.c) ----------------------------------------------------------- */
 
-/* Decides whether posts may try the express; called when the plan has been made. */
-void hd_request_plan_express(hd_request_t *r);
-/* Called after an operation was launched: looks a little longer for what it awaits. Returns the
- * operation's status then. */
-ucc_status_t hd_request_linger(hd_request_t *r);
-/* Posts in the order of a stream: that of the engine, or, if ee is NULL, that with this handle
- * (stream.c). */
-ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on);
-/* Lets the stream of the calling thread come after a request that was posted with HD_ON_WAITS, and
- * is over (stream.c). */
-ucc_status_t hd_request_join(hd_request_t *r);
-/* Tries the express of a request that has one. Returns what hd_express_barrier returns:
- * HD_EXPRESS_OVER; 0, if nothing has happened; or the number whose lane is out. */
-uint64_t hd_request_express(hd_request_t *r);
 /* Blocking calls without a request: they try the express for a call like the one that the handle
- * remembers, and return the same. */
+ * remembers. They return what hd_express_barrier returns: HD_EXPRESS_OVER; 0, if nothing has
+ * happened; or the number whose lane is out. */
 uint64_t hd_team_barrier(ucc_team_h team);
 uint64_t hd_team_bcast(ucc_team_h team, void *buffer, uint64_t count, ucc_datatype_t dt,
                        uint32_t root);
@@ -107,23 +83,14 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
                            ucc_datatype_t dt, ucc_reduction_op_t op);
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root);
-/* Blocking calls that cross processes as swaps, without a request. api/ tries them in teams of
- * several processes, after the functions above have returned 0. They return the same. */
-uint64_t hd_team_swap_barrier(ucc_team_h team);
-uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args);
-uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args);
+/* Does the same for a barrier, bcast or allreduce that crosses processes as a swap. api/ tries this
+ * in teams of several processes, after the functions above have returned 0. */
+uint64_t hd_team_swap(ucc_team_h team, const ucc_coll_args_t *args);
 /* Called after a blocking call with a request has succeeded: remembers the call for the next
  * one. */
 void hd_team_cache_call(const hd_request_t *r);
 /* Forgets all that hd_team_cache_call has remembered. */
 void hd_team_clear_call_cache(ucc_team_h team);
-
-/* Destroys the team's engines on behalf of a client that can't do so any more. Nothing of the team
- * is in progress. */
-void hd_team_end_engines(ucc_team_h team);
-/* Called at the handle's end: takes all engines off the handle. Those of streams live on without a
- * team. */
-void hd_team_leave_engines(ucc_team_h team);
 
 /* --- requests (request.c) --------------------------------------------------------------------- */
 
@@ -139,13 +106,6 @@ static inline bool hd_request_may_post(const hd_request_t *r) {
     ucc_status_t status = hd_task_status(&r->op.task);
     return status == UCC_OPERATION_INITIALIZED || (status == UCC_OK && r->op.call.persistent);
 }
-/* Returns the deadline of a post that is made now, in ticks; 0: it has none. */
-static inline uint64_t hd_request_deadline(const hd_request_t *r) {
-    return r->timeout > 0 ? hd_ticks() + hd_seconds_to_ticks(r->timeout) : 0;
-}
-/* Posts a request whose status is UCC_INPROGRESS already: the event that starts it has come
- * (engine.c). */
-ucc_status_t hd_request_start(hd_request_t *r);
 /* Gives a request back to its handle. UCC_ERR_INVALID_PARAM: it is in progress (logged). */
 ucc_status_t hd_request_finalize(hd_request_t *r);
 /* Frees what a request holds besides itself. Called by finalize, if op.frame is set, and at the
@@ -154,9 +114,15 @@ void hd_request_release(hd_request_t *r);
 /* Is given to hd_runner_look_after by api/: says whom a task waits for, and lets it time out.
  * Returns when (ticks) to be called again at the latest. */
 uint64_t hd_request_look_after(hd_task_t *task, uint64_t now);
-/* Called instead of post by a blocking call whose express has put out the lane of number k on the
- * main board: an operation does the rest. */
+/* Called when the express has put out the lane of number k on the operation's board, and a peer's
+ * is not out: an operation does the rest. A blocking call whose express did that calls this instead
+ * of post; its request is like that of the call that is remembered. */
 void hd_request_resume(hd_request_t *r, uint64_t k);
+
+/* --- posts that an event starts, or in the order of a stream (engine.c, stream.c) ------------- */
+
+/* Posts in the order of a stream: that of the engine, or, if ee is NULL, that with this handle. */
+ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on);
 /* Called for a request whose last post was triggered, and is over: undoes what was done to the
  * request for that post. */
 void hd_request_unhook(hd_request_t *r);
@@ -164,7 +130,8 @@ void hd_request_unhook(hd_request_t *r);
 void hd_trigger_settle(hd_trigger_t *t);
 /* Returns the task that a context steps until the trigger's event comes. */
 hd_task_t *hd_trigger_carrier(hd_trigger_t *t);
-/* Logs one line about this call (call_log.c). args: as at init; NULL: at post. */
-void hd_request_log(const hd_request_t *r, const ucc_coll_args_t *args);
+/* Called at the handle's end: takes all engines off the handle. Those of streams live on without a
+ * team. */
+void hd_team_leave_engines(ucc_team_h team);
 
 #endif

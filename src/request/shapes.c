@@ -1,21 +1,19 @@
 /* shapes.c: the buffers of a call: which are significant at this endpoint, how large they must be
  * relative to each other, and what the operation gets of them (src, dst, bytes, total, elements,
- * vectors). hd_coll says what each collective needs of this; args.c calls hd_prepare at init, and
- * for v types again before each launch.
- *
- * Only significant fields are looked at. Nothing is allocated but the displacements of densely
- * packed vectors (and the counts of uneven blocks), in memory that the request keeps.
+ * vectors). hd_coll says what each collective needs of this. Only significant fields are looked at.
+ * Nothing is allocated but the displacements of densely packed vectors (and the counts of uneven
+ * blocks), in memory that the request keeps.
  */
 #include "device/device.h"
 #include "request/internal.h"
 
 #include <limits.h>
 
-/* Compiled into hd_prepare: for the types that it names, without what does not concern them. */
+/* Compiled into hd_prepare, for each type that it names without what does not concern that. */
 #define KNOWN_TYPE inline __attribute__((always_inline))
 
-ucc_status_t hd_args_bad(const hd_intake_t *c, const char *field, const char *what) {
-    hd_error("%s at endpoint %u: %s %s", hd_type_name(c->op->call.type), c->team->ep, field, what);
+ucc_status_t hd_args_bad(const hd_request_t *r, const char *field, const char *what) {
+    hd_error("%s at endpoint %u: %s %s", hd_type_name(r->op.call.type), r->op.team_ep, field, what);
     return UCC_ERR_INVALID_PARAM;
 }
 
@@ -32,68 +30,67 @@ typedef struct side {
 /* --- buffers ---------------------------------------------------------------------------------- */
 
 /* Checks a buffer of which so many bytes are significant. UCC_INPROGRESS: see hd_device_look. */
-static inline ucc_status_t check_memory(const hd_intake_t *c, const char *field,
-                                        ucc_memory_type_t type, const void *buffer, size_t bytes) {
+static inline ucc_status_t check_memory(hd_request_t *r, const char *field, ucc_memory_type_t type,
+                                        const void *buffer, size_t bytes) {
     if (__builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1)) {
         return UCC_OK;
     }
-    ucc_status_t status = hd_device_look(c->op, field, type, buffer, bytes);
-    return status == UCC_OK ? hd_device_fits(c->op, field, buffer, bytes) : status;
+    ucc_status_t status = hd_device_look(&r->op, field, type, buffer, bytes);
+    return status == UCC_OK ? hd_device_fits(&r->op, field, buffer, bytes) : status;
 }
 
-static ucc_status_t check_datatype(const hd_intake_t *c, const char *field, ucc_datatype_t dt) {
+static ucc_status_t check_datatype(hd_request_t *r, const char *field, ucc_datatype_t dt) {
     if (!hd_dt_valid(dt)) {
-        return hd_args_bad(c, field, "is not a datatype");
+        return hd_args_bad(r, field, "is not a datatype");
     }
     if (!hd_dt_is_contiguous(dt)) {
         hd_error("%s at endpoint %u: %s: a datatype packed by the user is not supported here",
-                 hd_type_name(c->op->call.type), c->team->ep, field);
+                 hd_type_name(r->op.call.type), r->op.team->ep, field);
         return UCC_ERR_NOT_SUPPORTED;
     }
     return UCC_OK;
 }
 
+static ucc_status_t bad_address(hd_request_t *r, const char *field, const void *buffer) {
+    return hd_args_bad(r, field, buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
+}
+
 /* Says the bytes of a plain buffer; checks its datatype, memory type, size and address. */
-static ucc_status_t take_buffer(const hd_intake_t *c, const char *field,
+static ucc_status_t take_buffer(hd_request_t *r, const char *field,
                                 const ucc_coll_buffer_info_t *info, size_t *bytes) {
-    ucc_status_t status = check_datatype(c, field, info->datatype);
+    ucc_status_t status = check_datatype(r, field, info->datatype);
     if (status != UCC_OK) {
         return status;
     }
     if (__builtin_mul_overflow(info->count, hd_dt_size(info->datatype), bytes) ||
         *bytes > SSIZE_MAX) {
-        return hd_args_bad(c, field, "has a count beyond the address space");
+        return hd_args_bad(r, field, "has a count beyond the address space");
     }
     if (*bytes && !hd_is_address(info->buffer)) {
-        return hd_args_bad(c, field,
-                           info->buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
+        return bad_address(r, field, info->buffer);
     }
-    return check_memory(c, field, info->mem_type, info->buffer, *bytes);
+    return check_memory(r, field, info->mem_type, info->buffer, *bytes);
 }
 
 /* Returns room for two numbers per member, which the request keeps. NULL: no memory (logged). */
-static uint64_t *take_prefix(const hd_intake_t *c) {
-    hd_request_t *r = c->r;
-    if (r->prefix_entries < 2 * (size_t)c->n) {
-        hd_free(r->prefix);
-        r->prefix = hd_alloc(HD_LINE, 2 * (size_t)c->n * sizeof(uint64_t));
-        r->prefix_entries = r->prefix ? 2 * (size_t)c->n : 0;
-        if (!r->prefix) {
-            hd_error("%s: no memory for displacements", hd_type_name(c->op->call.type));
-        }
+static uint64_t *take_prefix(hd_request_t *r) {
+    if (!r->prefix) { /* it is large enough for all sets of members */
+        r->prefix = hd_alloc(HD_LINE, 2 * (size_t)r->op.team->n * sizeof(uint64_t));
+    }
+    if (!r->prefix) {
+        hd_error("%s: no memory for displacements", hd_type_name(r->op.call.type));
     }
     return r->prefix;
 }
 
-/* Works out the displacements of a densely packed vector. which: 0 is the vector that is sent, 1
- * the one that is received. */
-static ucc_status_t make_dense(const hd_intake_t *c, hd_vector_t *v, int which) {
-    uint64_t *prefix = take_prefix(c);
-    if (!prefix) {
+/* Works out the displacements of a densely packed vector of the call. */
+static ucc_status_t make_dense(hd_request_t *r, hd_vector_t *v) {
+    uint64_t *at = take_prefix(r), sum = 0;
+    if (!at) {
         return UCC_ERR_NO_MEMORY;
     }
-    uint64_t *at = prefix + (which ? c->n : 0), sum = 0;
-    for (uint32_t i = 0; i < c->n; i++) {
+    at += v == &r->op.call.receive ? r->op.n : 0;
+    for (uint32_t i = 0; i < r->op.n; i++) {
         at[i] = sum;
         sum += hd_vector_count(v, i);
     }
@@ -102,140 +99,113 @@ static ucc_status_t make_dense(const hd_intake_t *c, hd_vector_t *v, int which) 
     return UCC_OK;
 }
 
-const void *hd_args_first_block(const ucc_coll_buffer_info_v_t *info, uint64_t flags, uint32_t n) {
-    hd_vector_t v = {.counts = info->counts,
-                     .displacements = info->displacements,
-                     .wide_counts = (flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0,
-                     .wide_displacements = (flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0};
-    for (uint32_t i = 0; v.counts && v.displacements && i < n; i++) {
-        if (hd_vector_count(&v, i)) {
-            uint64_t offset = hd_vector_displacement(&v, i) * hd_dt_size(info->datatype);
-            return hd_at(info->buffer, offset);
-        }
-    }
-    return info->buffer;
-}
-
-/* Checks the memory of a vector's buffer that is not the host's, of which so many bytes are
- * significant. */
+/* Checks the buffer of a vector, of which so many bytes are significant, if it is no address, or
+ * not the host's. */
 static __attribute__((noinline, cold)) ucc_status_t
-check_vector_memory(const hd_intake_t *c, const char *field, const ucc_coll_buffer_info_v_t *info,
+check_vector_buffer(hd_request_t *r, const char *field, const ucc_coll_buffer_info_v_t *info,
                     const hd_vector_t *v, size_t bytes) {
-    const void *at = v->displacements ? hd_args_first_block(info, c->flags, c->n) : info->buffer;
-    ucc_status_t status = hd_device_look(c->op, field, info->mem_type, at, bytes);
-    if (status != UCC_OK) {
-        return status;
-    }
-    return v->displacements
-               ? hd_device_blocks_fit(c->op, field, v, info->buffer, hd_dt_size(info->datatype))
-               : hd_device_fits(c->op, field, info->buffer, bytes);
-}
-
-/* Checks the buffer of a vector of `sum` bytes, if it is no address, or not the host's. */
-static __attribute__((noinline, cold)) ucc_status_t
-check_vector_buffer(const hd_intake_t *c, const char *field, const ucc_coll_buffer_info_v_t *info,
-                    const hd_vector_t *v, bool dense, size_t sum) {
-    /* dense: it is a reduce_scatterv, whose buffer holds one block unless it is in place */
-    bool one = dense && !c->op->call.in_place;
-    size_t held = one ? hd_vector_count(v, c->me) * hd_dt_size(info->datatype) : sum;
+    size_t element = hd_dt_size(info->datatype);
+    uint32_t first = 0; /* the first block that is not empty */
     /* with displacements, NULL is a base for absolute addresses */
-    if (held && !hd_is_address(info->buffer) && (info->buffer || !v->displacements)) {
-        return hd_args_bad(c, field,
-                           info->buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
+    if (bytes && !hd_is_address(info->buffer) && (info->buffer || !v->displacements)) {
+        return bad_address(r, field, info->buffer);
     }
-    return info->mem_type == UCC_MEMORY_TYPE_HOST ? UCC_OK
-                                                  : check_vector_memory(c, field, info, v, held);
+    if (info->mem_type == UCC_MEMORY_TYPE_HOST || !v->displacements) {
+        return check_memory(r, field, info->mem_type, info->buffer, bytes);
+    }
+    while (bytes && hd_vector_count(v, first) == 0) {
+        first++;
+    }
+    const void *at = hd_at(info->buffer, bytes ? hd_vector_displacement(v, first) * element : 0);
+    ucc_status_t status = hd_device_look(&r->op, field, info->mem_type, at, bytes);
+    return status == UCC_OK ? hd_device_blocks_fit(&r->op, field, v, info->buffer, element)
+                            : status;
 }
 
 /* Takes a vector into the call, and checks it. */
-static KNOWN_TYPE ucc_status_t take_vector(const hd_intake_t *c, const hd_coll_t *coll, bool source,
+static KNOWN_TYPE ucc_status_t take_vector(hd_request_t *r, const hd_coll_t *coll, bool source,
                                            side_t *side) {
     const char *field = source ? "src" : "dst";
-    const ucc_coll_buffer_info_v_t *info = source ? &c->args->src.info_v : &c->args->dst.info_v;
-    hd_vector_t *v = source ? &c->op->call.send : &c->op->call.receive;
+    const ucc_coll_buffer_info_v_t *info = source ? &r->args.src.info_v : &r->args.dst.info_v;
+    hd_vector_t *v = source ? &r->op.call.send : &r->op.call.receive;
     bool dense = coll->reducing; /* displacements are not significant */
-    ucc_status_t status = check_datatype(c, field, info->datatype);
+    ucc_status_t status = check_datatype(r, field, info->datatype);
     if (status != UCC_OK) {
         return status;
     }
     if (!info->counts) {
-        return hd_args_bad(c, field, "has NULL counts");
+        return hd_args_bad(r, field, "has NULL counts");
     }
     v->counts = info->counts;
-    v->wide_counts = (c->flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0;
+    v->wide_counts = (r->args.flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0;
     v->displacements = dense ? NULL : info->displacements;
-    v->wide_displacements = (c->flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0;
+    v->wide_displacements = (r->args.flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0;
     size_t element = hd_dt_size(info->datatype), bytes, sum = 0;
-    for (uint32_t i = 0; i < c->n; i++) {
-        if (__builtin_mul_overflow(hd_vector_count(v, i), element, &bytes) ||
-            __builtin_add_overflow(sum, bytes, &sum)) {
-            return hd_args_bad(c, field, "has counts beyond the address space");
-        }
+    bool beyond = false;
+    for (uint32_t i = 0; i < r->op.n && !beyond; i++) {
+        beyond = __builtin_mul_overflow(hd_vector_count(v, i), element, &bytes) ||
+                 __builtin_add_overflow(sum, bytes, &sum);
     }
-    if (sum > SSIZE_MAX) {
-        return hd_args_bad(c, field, "has counts beyond the address space");
+    if (beyond || sum > SSIZE_MAX) {
+        return hd_args_bad(r, field, "has counts beyond the address space");
     }
     side->at = info->buffer;
     side->dt = info->datatype;
     side->element = element;
     side->bytes = sum;
-    side->block = coll->pairwise ? 0 : hd_vector_count(v, c->me) * element;
+    side->block = coll->pairwise ? 0 : hd_vector_count(v, r->op.me) * element;
     if (__builtin_expect(!hd_is_address(info->buffer) || info->mem_type != UCC_MEMORY_TYPE_HOST,
                          0)) {
-        status = check_vector_buffer(c, field, info, v, dense, sum);
+        /* a reduce_scatterv's buffer holds one block unless it is in place */
+        bool one = dense && !r->op.call.in_place;
+        status = check_vector_buffer(r, field, info, v, one ? side->block : sum);
         if (status != UCC_OK) {
             return status;
         }
     }
-    return v->displacements ? UCC_OK : make_dense(c, v, source ? 0 : 1);
+    return v->displacements ? UCC_OK : make_dense(r, v);
 }
 
 /* Divides a buffer that holds a block for each member, all of the same size. */
-static ucc_status_t divide(const hd_intake_t *c, const hd_coll_t *coll, bool source, uint64_t count,
+static ucc_status_t divide(hd_request_t *r, const hd_coll_t *coll, bool source, uint64_t count,
                            side_t *side) {
-    if (source && !coll->pairwise) { /* all of it is given away */
-        if (coll->flow == HD_FROM_ROOT && side->bytes % c->n) {
-            return hd_args_bad(c, "src.count", "is not a multiple of the team's size");
-        }
-        side->block = side->bytes / c->n;
-        return UCC_OK;
+    bool all_given = source && !coll->pairwise;
+    if (all_given && coll->flow == HD_FROM_ROOT && side->bytes % r->op.n) {
+        return hd_args_bad(r, "src.count", "is not a multiple of the team's size");
     }
-    /* what is left over belongs to nobody, as in released UCC */
-    side->block = count / c->n * hd_dt_size(side->dt);
-    side->bytes = side->block * c->n;
+    side->block = all_given ? side->bytes / r->op.n : count / r->op.n * hd_dt_size(side->dt);
+    if (!all_given) { /* what is left over belongs to nobody, as in released UCC */
+        side->bytes = side->block * r->op.n;
+    }
     return UCC_OK;
 }
 
 /* Takes a buffer that is no vector. */
-static KNOWN_TYPE ucc_status_t take_plain(const hd_intake_t *c, const hd_coll_t *coll, bool source,
+static KNOWN_TYPE ucc_status_t take_plain(hd_request_t *r, const hd_coll_t *coll, bool source,
                                           side_t *side) {
-    const hd_call_t *call = &c->op->call;
-    const ucc_coll_buffer_info_t *info = source ? &c->args->src.info : &c->args->dst.info;
-    ucc_coll_buffer_info_t by_dst;
+    const hd_call_t *call = &r->op.call;
+    ucc_coll_buffer_info_t info = source ? r->args.src.info : r->args.dst.info;
     uint8_t extent = source ? coll->source : coll->result;
     if (source && extent == HD_WHOLE && !hd_coll_goes_by_src(coll, call->is_root, call->in_place)) {
-        /* as in released UCC, dst says how much there is, and of what */
-        by_dst = *info;
-        by_dst.count = c->args->dst.info.count;
-        info = &by_dst;
+        info.count = r->args.dst.info.count; /* as in released UCC, dst says how much there is */
     }
-    ucc_status_t status = take_buffer(c, source ? "src" : "dst", info, &side->bytes);
-    side->at = info->buffer;
-    side->dt = info->datatype;
+    ucc_status_t status = take_buffer(r, source ? "src" : "dst", &info, &side->bytes);
+    side->at = info.buffer;
+    side->dt = info.datatype;
     side->block = side->bytes;
     /* in place, what becomes one member's block holds all of them before */
     bool blocks = extent == HD_BLOCKS || (extent == HD_BLOCK && !source && call->in_place);
-    return status == UCC_OK && blocks && !coll->vector ? divide(c, coll, source, info->count, side)
+    return status == UCC_OK && blocks && !coll->vector ? divide(r, coll, source, info.count, side)
                                                        : status;
 }
 
-static KNOWN_TYPE ucc_status_t take_side(const hd_intake_t *c, const hd_coll_t *coll, bool source,
+static KNOWN_TYPE ucc_status_t take_side(hd_request_t *r, const hd_coll_t *coll, bool source,
                                          side_t *side) {
     if (!side->counts) {
         return UCC_OK;
     }
-    return (source ? coll->source : coll->result) == HD_VECTOR ? take_vector(c, coll, source, side)
-                                                               : take_plain(c, coll, source, side);
+    return (source ? coll->source : coll->result) == HD_VECTOR ? take_vector(r, coll, source, side)
+                                                               : take_plain(r, coll, source, side);
 }
 
 /* --- both buffers ----------------------------------------------------------------------------- */
@@ -260,41 +230,41 @@ static const struct {
     [HD_EXSCAN] = {"dst.count", "differs from src.count"},
 };
 
-static KNOWN_TYPE bool sizes_fit(const hd_intake_t *c, const hd_coll_t *coll, const side_t *src,
+static KNOWN_TYPE bool sizes_fit(hd_request_t *r, const hd_coll_t *coll, const side_t *src,
                                  const side_t *dst) {
     if (coll->reducing && coll->source == HD_BLOCKS) { /* nothing of src may be left over */
         return coll->vector ? src->bytes == dst->bytes
-                            : src->bytes % c->n == 0 && src->block == dst->block;
+                            : src->bytes % r->op.n == 0 && src->block == dst->block;
     }
     return src->block == dst->block;
 }
 
 /* Compares both buffers of a call that has two. */
-static KNOWN_TYPE ucc_status_t compare(const hd_intake_t *c, const hd_coll_t *coll,
-                                       const side_t *src, const side_t *dst) {
-    bool fit = sizes_fit(c, coll, src, dst);
+static KNOWN_TYPE ucc_status_t compare(hd_request_t *r, const hd_coll_t *coll, const side_t *src,
+                                       const side_t *dst) {
+    bool fit = sizes_fit(r, coll, src, dst);
     /* reduce and allreduce take the bits of src for what dst says, if sizes allow it */
     bool typed = coll->reducing && (coll->source != HD_WHOLE || coll->prefix);
     if (typed && src->dt != dst->dt && (fit || !coll->prefix)) {
-        return hd_args_bad(c, "dst.datatype", "differs from src.datatype");
+        return hd_args_bad(r, "dst.datatype", "differs from src.datatype");
     }
     if (!fit) {
-        return hd_args_bad(c, misfit[c->op->call.type].field, misfit[c->op->call.type].what);
+        return hd_args_bad(r, misfit[r->op.call.type].field, misfit[r->op.call.type].what);
     }
-    if (coll->result == HD_BLOCKS && c->args->dst.info.count < c->n) {
+    uint64_t count = r->args.dst.info.count; /* 0: elements are packed to nothing */
+    if (coll->result == HD_BLOCKS && count && count < r->op.n) {
         /* the caller seems to have given a count per endpoint */
-        return hd_args_bad(c, "dst.count", "is less than an element for each endpoint");
+        return hd_args_bad(r, "dst.count", "is less than an element for each endpoint");
     }
     return UCC_OK;
 }
 
 /* Lets the operation of a call in place find what it reads and writes in the one buffer. */
-static KNOWN_TYPE void lay_in_place(const hd_intake_t *c, const hd_coll_t *coll,
-                                    const side_t *kept) {
-    hd_call_t *call = &c->op->call;
+static KNOWN_TYPE void lay_in_place(hd_request_t *r, const hd_coll_t *coll, const side_t *kept) {
+    hd_call_t *call = &r->op.call;
     const hd_vector_t *v = coll->flow == HD_FROM_ROOT ? &call->send : &call->receive;
     size_t at =
-        coll->vector ? hd_vector_displacement(v, c->me) * kept->element : c->me * kept->block;
+        coll->vector ? hd_vector_displacement(v, r->op.me) * kept->element : r->op.me * kept->block;
     if (coll->source == HD_BLOCK) {
         call->src = hd_at(kept->at, at);
     } else {
@@ -304,9 +274,9 @@ static KNOWN_TYPE void lay_in_place(const hd_intake_t *c, const hd_coll_t *coll,
 }
 
 /* Gives the operation what was taken. */
-static KNOWN_TYPE void lay_out(const hd_intake_t *c, const hd_coll_t *coll, const side_t *src,
+static KNOWN_TYPE void lay_out(hd_request_t *r, const hd_coll_t *coll, const side_t *src,
                                const side_t *dst) {
-    hd_call_t *call = &c->op->call;
+    hd_call_t *call = &r->op.call;
     bool by_src = hd_coll_goes_by_src(coll, call->is_root, call->in_place);
     const side_t *kept = coll->flow == HD_FROM_ROOT ? src : dst; /* by a call in place */
     call->bytes = by_src ? src->block : dst->block;
@@ -315,7 +285,7 @@ static KNOWN_TYPE void lay_out(const hd_intake_t *c, const hd_coll_t *coll, cons
     call->src = src->at;
     call->dst = coll->bcast ? src->at : dst->at;
     if (call->in_place && !coll->pairwise && coll->source != HD_WHOLE) {
-        lay_in_place(c, coll, kept);
+        lay_in_place(r, coll, kept);
     }
     if (src->element) {
         *(coll->pairwise ? &call->send_element : &call->element) = src->element;
@@ -328,76 +298,76 @@ static KNOWN_TYPE void lay_out(const hd_intake_t *c, const hd_coll_t *coll, cons
 /* Prepares a reduce_scatter in place whose count is no multiple of n: the first count % n members
  * get one element more, as in released UCC. The call becomes a reduce_scatterv whose counts nobody
  * has written down. */
-static ucc_status_t split_unevenly(hd_intake_t *c) {
-    hd_call_t *call = &c->op->call;
-    const ucc_coll_buffer_info_t *dst = &c->args->dst.info;
-    uint64_t *counts = take_prefix(c);
+static ucc_status_t split_unevenly(hd_request_t *r) {
+    hd_call_t *call = &r->op.call;
+    const ucc_coll_buffer_info_t *dst = &r->args.dst.info;
+    uint64_t *counts = take_prefix(r);
     if (!counts) {
         return UCC_ERR_NO_MEMORY;
     }
-    for (uint32_t i = 0; i < c->n; i++) {
-        counts[i] = dst->count / c->n + (i < dst->count % c->n);
+    for (uint32_t i = 0; i < r->op.n; i++) {
+        counts[i] = dst->count / r->op.n + (i < dst->count % r->op.n);
     }
     call->type = hd_coll[call->type].vector_type;
     call->uneven = true;
     call->receive.counts = counts;
     call->receive.wide_counts = true;
-    ucc_status_t status = make_dense(c, &call->receive, 1);
+    ucc_status_t status = make_dense(r, &call->receive);
     if (status == UCC_OK) {
         side_t src = {0}, whole = {.at = dst->buffer,
                                    .element = call->element,
                                    .bytes = dst->count * call->element,
-                                   .block = counts[c->me] * call->element};
-        lay_out(c, &hd_coll[call->type], &src, &whole);
+                                   .block = counts[r->op.me] * call->element};
+        lay_out(r, &hd_coll[call->type], &src, &whole);
     }
     return status;
 }
 
 /* hd_prepare; type is the call's, see KNOWN_TYPE. */
-static KNOWN_TYPE ucc_status_t prepare(hd_intake_t *c, uint8_t type) {
-    hd_call_t *call = &c->op->call;
+static KNOWN_TYPE ucc_status_t prepare(hd_request_t *r, uint8_t type) {
+    hd_call_t *call = &r->op.call;
     const hd_coll_t *coll = &hd_coll[type];
     side_t src = {0}, dst = {0};
-    hd_coll_buffers(coll, call->is_root, c->me, call->in_place, &src.counts, &dst.counts);
+    hd_coll_buffers(coll, call->is_root, r->op.me, call->in_place, &src.counts, &dst.counts);
     /* A bcast has no place: all members that set the flag keep it, so that they decide alike. */
     call->in_place = call->in_place && (call->is_root || !coll->rooted || coll->bcast);
     bool src_first = coll->flow == HD_FROM_ROOT;
-    ucc_status_t status = take_side(c, coll, src_first, src_first ? &src : &dst);
+    ucc_status_t status = take_side(r, coll, src_first, src_first ? &src : &dst);
     if (status == UCC_OK) {
-        status = take_side(c, coll, !src_first, src_first ? &dst : &src);
+        status = take_side(r, coll, !src_first, src_first ? &dst : &src);
     }
     if (status == UCC_OK && src.counts && dst.counts) {
-        status = compare(c, coll, &src, &dst);
+        status = compare(r, coll, &src, &dst);
     }
     if (status != UCC_OK) {
         return status;
     }
     if (call->in_place && coll->result == HD_BLOCK && dst.counts &&
-        c->args->dst.info.count % c->n) {
-        return split_unevenly(c);
+        r->args.dst.info.count % r->op.n) {
+        return split_unevenly(r);
     }
-    lay_out(c, coll, &src, &dst);
+    lay_out(r, coll, &src, &dst);
     return UCC_OK;
 }
 
-ucc_status_t hd_prepare(hd_intake_t *c) {
+ucc_status_t hd_prepare(hd_request_t *r) {
     /* Types have code of their own that come here before each launch; and the two most frequent. */
-    switch (c->op->call.type) {
+    switch (r->op.call.type) {
     case HD_ALLGATHERV:
-        return prepare(c, HD_ALLGATHERV);
+        return prepare(r, HD_ALLGATHERV);
     case HD_ALLREDUCE:
-        return prepare(c, HD_ALLREDUCE);
+        return prepare(r, HD_ALLREDUCE);
     case HD_ALLTOALLV:
-        return prepare(c, HD_ALLTOALLV);
+        return prepare(r, HD_ALLTOALLV);
     case HD_BCAST:
-        return prepare(c, HD_BCAST);
+        return prepare(r, HD_BCAST);
     case HD_GATHERV:
-        return prepare(c, HD_GATHERV);
+        return prepare(r, HD_GATHERV);
     case HD_REDUCE_SCATTERV:
-        return prepare(c, HD_REDUCE_SCATTERV);
+        return prepare(r, HD_REDUCE_SCATTERV);
     case HD_SCATTERV:
-        return prepare(c, HD_SCATTERV);
+        return prepare(r, HD_SCATTERV);
     default:
-        return prepare(c, c->op->call.type);
+        return prepare(r, r->op.call.type);
     }
 }

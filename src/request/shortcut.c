@@ -1,11 +1,10 @@
 /* shortcut.c: which calls may take the express (shm/express.c, or span/swap.c among processes), and
  * with what.
  *
- * A request knows from its preparation whether it may. Then its post (hd_request_express) publishes
- * and looks, and only if a peer is late an operation is launched for the rest. A blocking call does
- * not even need a request (hd_team_barrier and its like, which api/blocking.c calls): the first
- * call of its kind runs with one, which checks everything, and what that was prepared to is
- * remembered in the handle for the next call with the same arguments (hd_team_cache_call).
+ * A request knows from its preparation whether it may. Then its post publishes and looks, and only
+ * if a peer is late an operation is launched for the rest. A blocking call does not even need a
+ * request: the first call of its kind runs with one, which checks everything, and what that was
+ * prepared to is remembered in the handle for the next call with the same arguments.
  *
  * Whatever is out of the ordinary (a failed or incomplete team, tracing, more runnable threads than
  * processors) goes the ordinary way.
@@ -37,7 +36,6 @@ void hd_request_plan_express(hd_request_t *r) {
     hd_assert(!r->run && !op->frame && !op->call.empty);
     r->express = swaps ? hd_swap_express : family->express;
     r->resumed = swaps ? hd_swap_wait : family->wait;
-    r->cacheable = true;
     op->call.count = op->call.bytes / op->call.element;
     /* for a persistent request, the board is found at its first post */
     if (r->route == HD_ROUTE_NUMBER) {
@@ -46,7 +44,7 @@ void hd_request_plan_express(hd_request_t *r) {
     }
 }
 
-/* --- lingering -------------------------------------------------------------------------------- */
+/* --- posts ------------------------------------------------------------------------------------ */
 
 /* Returns how often to look. When all endpoints come at about the same time, the last line is in
  * flight while post would hand the task over: looking for it a hundred nanoseconds more ends the
@@ -90,8 +88,6 @@ ucc_status_t hd_request_linger(hd_request_t *r) {
     note_looks(team, status == UCC_INPROGRESS);
     return status;
 }
-
-/* --- posts by the express --------------------------------------------------------------------- */
 
 uint64_t hd_request_express(hd_request_t *r) {
     hd_op_t *op = &r->op;
@@ -156,52 +152,54 @@ uint64_t hd_team_allreduce(ucc_team_h team, const void *src, void *dst, uint64_t
     return hd_express_allreduce_of(&cache->place, &entry->call, operand, dst, BLOCKING_LOOKS);
 }
 
-uint64_t hd_team_swap_barrier(ucc_team_h team) {
-    const hd_call_cache_t *cache = team->call_cache;
-    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BARRIER];
-    if (!entry->swaps || !is_alone(team)) {
-        return 0;
-    }
-    return hd_swap_express_of(&cache->place, &entry->call, NULL, NULL, BLOCKING_LOOKS);
-}
-
-uint64_t hd_team_swap_allreduce(ucc_team_h team, const ucc_coll_args_t *args) {
-    const hd_call_cache_t *cache = team->call_cache;
-    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_ALLREDUCE];
-    const void *src = args->src.info.buffer;
-    void *dst = args->dst.info.buffer;
-    if (!entry->swaps || entry->count != args->dst.info.count ||
-        entry->dt != args->dst.info.datatype || entry->op != args->op || !src ||
-        !hd_is_address(dst) || !is_alone(team)) {
-        return 0;
-    }
-    const void *operand = src == HEDDLE_IN_PLACE ? dst : src;
-    return hd_swap_express_of(&cache->place, &entry->call, operand, dst, BLOCKING_LOOKS);
-}
-
-uint64_t hd_team_swap_bcast(ucc_team_h team, const ucc_coll_args_t *args) {
-    const hd_call_cache_t *cache = team->call_cache;
-    const hd_cached_call_t *entry = &cache->entry[HD_CACHED_BCAST + args->root % HD_REDUCE_BLOCK];
-    void *buffer = args->src.info.buffer;
-    if (!entry->swaps || entry->count != args->src.info.count ||
-        entry->dt != args->src.info.datatype || entry->call.root != args->root ||
-        !hd_is_address(buffer) || !is_alone(team)) {
-        return 0;
-    }
-    return hd_swap_express_of(&cache->place, &entry->call, buffer, buffer, BLOCKING_LOOKS);
-}
-
 /* src has a meaning only at the root. */
 uint64_t hd_team_scatter(ucc_team_h team, const void *src, void *dst, uint64_t count,
                          ucc_datatype_t dt, uint32_t root) {
     const hd_call_cache_t *cache = team->call_cache;
     const hd_cached_call_t *entry = &cache->entry[HD_CACHED_SCATTER + root % HD_REDUCE_BLOCK];
     if (entry->count != count || entry->dt != dt || entry->call.root != root ||
-        !hd_is_address(dst) || (entry->call.is_root && !hd_is_address(src)) ||
-        !may_take(team, entry)) {
+        !hd_is_address(dst) || (entry->call.is_root && !hd_is_address(src)) || !entry->known ||
+        !is_alone(team)) {
         return 0;
     }
     return hd_express_scatter_of(&cache->place, &entry->call, src, dst, BLOCKING_LOOKS);
+}
+
+/* Returns where in the cache calls of this type with this root are; HD_N_CACHED: nowhere. (A mcast
+ * is not remembered as a bcast, since their signatures differ.) */
+static uint32_t entry_of(uint64_t coll_type, uint64_t root) {
+    switch (coll_type) {
+    case UCC_COLL_TYPE_BARRIER:
+        return HD_CACHED_BARRIER;
+    case UCC_COLL_TYPE_ALLREDUCE:
+        return HD_CACHED_ALLREDUCE;
+    case UCC_COLL_TYPE_BCAST:
+        return HD_CACHED_BCAST + root % HD_REDUCE_BLOCK;
+    case UCC_COLL_TYPE_SCATTER:
+        return HD_CACHED_SCATTER + root % HD_REDUCE_BLOCK;
+    default:
+        return HD_N_CACHED;
+    }
+}
+
+uint64_t hd_team_swap(ucc_team_h team, const ucc_coll_args_t *args) {
+    const hd_call_cache_t *cache = team->call_cache;
+    uint32_t i = entry_of((uint64_t)args->coll_type, args->root);
+    if (i >= HD_CACHED_SCATTER || !cache->entry[i].swaps || !is_alone(team)) {
+        return 0;
+    }
+    const hd_cached_call_t *entry = &cache->entry[i];
+    const hd_coll_t *coll = &hd_coll[entry->call.type];
+    const ucc_coll_buffer_info_t *info = coll->bcast ? &args->src.info : &args->dst.info;
+    const void *src = args->src.info.buffer; /* nobody looks at a barrier's */
+    void *dst = info->buffer;
+    if (coll->moves_data && (entry->count != info->count || entry->dt != info->datatype || !src ||
+                             !hd_is_address(dst) || (coll->reducing && entry->op != args->op) ||
+                             (coll->rooted && entry->call.root != args->root))) {
+        return 0;
+    }
+    return hd_swap_express_of(&cache->place, &entry->call, src == HEDDLE_IN_PLACE ? dst : src, dst,
+                              BLOCKING_LOOKS);
 }
 
 /* Returns the handle's own cache, which the first call to be remembered allocates: many endpoints
@@ -228,23 +226,6 @@ void hd_team_clear_call_cache(ucc_team_h team) {
     }
 }
 
-/* Where calls of a type are remembered, counted from 1; 0: nowhere. (A mcast is not remembered as a
- * bcast, since their signatures differ.) */
-static const uint8_t entry_of[HD_N_TYPES] = {
-    [HD_BARRIER] = HD_CACHED_BARRIER + 1,
-    [HD_ALLREDUCE] = HD_CACHED_ALLREDUCE + 1,
-    [HD_BCAST] = HD_CACHED_BCAST + 1,
-    [HD_SCATTER] = HD_CACHED_SCATTER + 1,
-};
-
-/* Returns where this call is to be remembered; NULL: nowhere. */
-static hd_cached_call_t *entry_for(const hd_op_t *op) {
-    uint32_t i = entry_of[op->call.type];
-    hd_call_cache_t *cache = i ? own_call_cache(op) : NULL;
-    uint32_t by_root = hd_coll[op->call.type].rooted ? op->call.root % HD_REDUCE_BLOCK : 0;
-    return cache ? &cache->entry[i - 1 + by_root] : NULL;
-}
-
 void hd_team_cache_call(const hd_request_t *r) {
     const hd_op_t *op = &r->op;
     /* A shape is noted only for calls that are neither matched, packed, nor in symmetric memory.
@@ -252,7 +233,9 @@ void hd_team_cache_call(const hd_request_t *r) {
     if (r->shape.type == 0 || op->place.locked || op->team->n_contexts > 1) {
         return;
     }
-    hd_cached_call_t *entry = entry_for(op);
+    uint32_t i = entry_of((uint64_t)hd_coll[op->call.type].bit, op->call.root);
+    hd_call_cache_t *cache = i < HD_N_CACHED ? own_call_cache(op) : NULL;
+    hd_cached_call_t *entry = cache ? &cache->entry[i] : NULL;
     bool by_src = hd_coll[op->call.type].bcast; /* the others go by dst */
     uint64_t count = by_src ? r->shape.src_count : r->shape.dst_count;
     ucc_datatype_t dt = (ucc_datatype_t)(by_src ? r->shape.src_dt : r->shape.dst_dt);

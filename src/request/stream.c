@@ -41,23 +41,18 @@ static ucc_status_t meet(ucc_team_h team, hd_device_post_t *post) {
     uint64_t until = hd_ticks() + LINGER_US * hd_ticks_per_us;
     hd_team_waiting_t waiting = {.what = "a triggered post", .awaited = "the others to post"};
     while (hd_device_post_is_open(post)) {
-        hd_team_progress(team, &waiting);
+        hd_team_wait(team, &waiting);
         if (post->gate && hd_ticks() > until && hd_device_post_gate(post)) {
             return UCC_OK;
         }
-        hd_team_rest(team, &waiting);
     }
     return hd_device_post_join(post);
-}
-
-ucc_status_t hd_request_join(hd_request_t *r) {
-    return hd_device_join_thread(&r->op);
 }
 
 ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_on_t on) {
     bool nothing = r->route == HD_ROUTE_NOTHING && !r->run; /* zero bytes */
     ucc_team_h team = r->op.team;
-    hd_device_post_t post = {.known = ee ? hd_ee_stream(ee) : NULL,
+    hd_device_post_t post = {.known = ee && ee->devices ? &ee->stream : NULL,
                              .handle = handle,
                              .on = on,
                              .engine = ee,
@@ -84,24 +79,22 @@ ucc_status_t hd_request_post_on(hd_request_t *r, ucc_ee_h ee, void *handle, hd_o
     return status;
 }
 
-/* Makes a triggered post on an engine of a stream. COLLECTIVE_POST is queued whenever the post
- * succeeds: the client takes an event as soon as the call returns, and would take another one for
- * the next post. */
-static ucc_status_t post_in_stream(hd_request_t *r, ucc_ee_h ee) {
+/* On an engine of a stream, COLLECTIVE_POST is queued whenever the post succeeds: the client takes
+ * an event as soon as the call returns, and would take another one for the next post. */
+ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee) {
+    if (!ee->devices) {
+        return hd_trigger_post(r, ee);
+    }
     ucc_coll_req_h request = &r->op.task.req;
-    ucc_team_h team = hd_ee_team(ee);
+    ucc_team_h team = ee->team;
     hd_ee_keep(ee);
     /* the client may destroy the engine in a callback, but not the team */
     hd_team_hold(team, true);
     ucc_status_t status = hd_request_post_on(r, ee, NULL, HD_ON_TRIGGERED);
     hd_team_hold(team, false);
     if (status == UCC_OK) {
-        hd_ee_posted(ee, request);
+        hd_ee_put_event(ee, UCC_EVENT_COLLECTIVE_POST, request);
     }
     hd_ee_let_go(ee);
     return status;
-}
-
-ucc_status_t hd_request_post_triggered(hd_request_t *r, ucc_ee_h ee) {
-    return hd_ee_stream(ee) ? post_in_stream(r, ee) : hd_trigger_post(r, ee);
 }

@@ -212,6 +212,12 @@ static inline bool hd_team_is_unordered(ucc_team_h team) {
            team->ordering == UCC_COLLECTIVE_INIT_AND_POST_UNORDERED;
 }
 
+/* Are collectives matched by the order of their inits? */
+static inline bool hd_team_orders_inits(ucc_team_h team) {
+    return team->ordering == UCC_COLLECTIVE_INIT_ORDERED ||
+           team->ordering == UCC_COLLECTIVE_INIT_AND_POST_ORDERED;
+}
+
 /* Is p an address, neither NULL nor HEDDLE_IN_PLACE? */
 static inline bool hd_is_address(const void *p) {
     return (uintptr_t)p + 1 > 1;
