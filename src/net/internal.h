@@ -200,9 +200,8 @@ typedef struct hd_peer_link {
     uint64_t seen;       /* the lane's turn in which it saw that the peer is lost; 0: it has not */
     uint64_t noticed;    /* and that in which it took it for gone */
     void *closing;       /* what hd_ucx_disconnect gave then, until it is over */
-    /* HD_NET_WARMING: 0: nothing of it; 1: under way: UCX may have questions in it; 2: over */
-    uint8_t warmth;
-    bool broken; /* UCX has said so, and has nothing in it any more */
+    uint8_t warmth;      /* hd_warmth_t */
+    bool broken;         /* UCX has said so, and has nothing in it any more */
 } hd_peer_link_t;
 
 struct hd_peer {

@@ -109,9 +109,12 @@ void hd_net_team_destroy(hd_net_team_t *team);
 bool hd_net_team_is_watched(hd_net_team_t *team);
 /* Legs of so many segments are driven apart. */
 uint32_t hd_net_team_lanes(const hd_net_team_t *team);
-/* The team's ways in that lane are being warmed (HD_NET_WARMING), or have been. From a leg's step
- * in that lane. */
-void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over);
+/* What UCX has asked the other end of a way: nothing, as far as is known; something, which may not
+ * be answered yet; all that it ever asks. */
+typedef enum hd_warmth { HD_COLD, HD_WARMING, HD_WARM } hd_warmth_t;
+/* So the team's ways in that lane are, but for those that are warm. From a leg's step in that
+ * lane. */
+void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, hd_warmth_t warmth);
 /* Is it on this host, as far as this process knows? */
 bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process);
 /* Is it known to be gone? */

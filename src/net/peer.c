@@ -75,7 +75,7 @@ uint32_t hd_net_number_of(const hd_net_team_t *team, const hd_peer_t *peer) {
  * user's buffer is in. */
 bool hd_peer_must_stay(const hd_net_lane_t *lane, const hd_peer_t *peer) {
     const hd_peer_link_t *link = &peer->link[lane->number];
-    bool stays = link->warmth == 1 && !link->broken;
+    bool stays = link->warmth == HD_WARMING && !link->broken;
     for (const hd_message_t *message = lane->under_way; message && stays; message = message->next) {
         const hd_leg_t *leg = message->leg;
         stays = !leg || leg->team->peer[message->to] != peer || leg->key.class == HD_NET_FORMING ||

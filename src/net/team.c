@@ -74,11 +74,11 @@ uint32_t hd_net_team_lanes(const hd_net_team_t *team) {
     return team->lanes;
 }
 
-void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, bool over) {
+void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, hd_warmth_t warmth) {
     for (uint32_t i = 0; i < team->n; i++) {
         hd_peer_link_t *link = team->peer[i] ? &team->peer[i]->link[lane] : NULL;
-        if (link && link->warmth < 2) {
-            link->warmth = over ? 2 : 1;
+        if (link && link->warmth < HD_WARM) {
+            link->warmth = (uint8_t)warmth;
         }
     }
 }

@@ -150,14 +150,14 @@ static bool step_hello(hd_leg_t *leg) {
         return false;
     }
     if (warms) {
-        hd_net_team_warms(crossing->team, lane, false);
+        hd_net_team_warms(crossing->team, lane, HD_WARMING);
     }
     ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
     if (status == UCC_INPROGRESS) {
         return false;
     }
-    if (status == UCC_OK && i % 2) {
-        hd_net_team_warms(crossing->team, lane, true);
+    if (warms && status == UCC_OK && (i % 2 || crossing->ahead)) {
+        hd_net_team_warms(crossing->team, lane, i % 2 ? HD_WARM : HD_COLD);
     }
     /* in a team that is ahead, a process may be through with the team and not answer the words */
     if (status == UCC_OK && warms && !crossing->ahead &&

@@ -483,7 +483,7 @@ static bool fails_at(const process_t *process, uint64_t n) {
 
 static int fail_all(const process_t *process, void *arg) {
     bool more = true;
-    uint64_t step = dose_step(3, 7), n = count == MANY ? 2 : 1; /* others in each test */
+    uint64_t step = dose_step(5, 13), n = count == MANY ? 2 : 1; /* others in each test */
     n += on_streams ? 2 : 0;
     const hd_gpu_driver_t *gpu;
     (void)arg;

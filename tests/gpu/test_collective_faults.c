@@ -44,7 +44,7 @@ enum { DEVICES = 2 };
 
 /* Which ones fail: first, first + step... */
 static uint64_t step(void) {
-    return dose_step(7, 19);
+    return dose_step(13, 37);
 }
 
 static uint64_t first(const fault_case_t *f) {

@@ -145,7 +145,7 @@ ParameterizedTest(machine_t *m, plans, calls_take_what_heddle_info_says) {
     for (unsigned t = 0; t < TYPES; t++) {
         for (unsigned column = 0; column < 5; column++) {
             bool large = m->size > 8 && column > 2; /* which take long */
-            if ((m->size < 20 || column < 2) && (!large || (t + column) % dose_step(3, 7) == 0)) {
+            if ((m->size < 20 || column < 2) && (!large || (t + column) % dose_step(6, 14) == 0)) {
                 compare(m->config, t, m->size, column);
             }
         }

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -194,6 +195,44 @@ Test(watch, words_reach_those_who_are_connected_to_none_but_a_third) {
     atomic_store(&world->stage, 1);
     waitpid(middle, NULL, 0);
     waitpid(far, NULL, 0);
+    hd_watch_close(w);
+}
+
+enum { STORM = 5000 };
+
+/* It computes while thousands of words come, and its socket would be full many times over. */
+Test(watch, who_computes_for_long_is_not_lost_and_misses_no_word) {
+    make_world();
+    pid_t other = fork();
+    if (other == 0) {
+        hd_watch_t *w = open_side(1);
+        keep(w, 0);
+        (void)look_until(w, &world->side[0].connected, 1);
+        atomic_store(&world->side[1].done, 1);
+        while (!atomic_load(&world->side[0].done)) {
+            usleep(1000); /* it computes */
+        }
+        (void)look_until(w, &world->side[1].heard, STORM);
+        (void)look_until(w, &world->stage, 1);
+        hd_watch_close(w);
+        _exit(0);
+    }
+    hd_watch_t *w = open_side(0);
+    keep(w, 1);
+    cr_assert(look_until(w, &world->side[0].connected, 1));
+    cr_assert(look_until(w, &world->side[1].done, 1));
+    for (uint32_t i = 0; i < STORM; i++) {
+        char words[HD_WATCH_WORDS] = "";
+        snprintf(words, sizeof(words), "word %u", i);
+        hd_watch_tell(w, words, sizeof(words));
+        hd_watch_look(w);
+    }
+    atomic_store(&world->side[0].done, 1);
+    cr_assert(look_until(w, &world->side[1].heard, STORM));
+    cr_expect_str_eq(world->side[1].words, "word 4999");
+    cr_expect_eq(world->side[0].lost, 0);
+    atomic_store(&world->stage, 1);
+    waitpid(other, NULL, 0);
     hd_watch_close(w);
 }
 

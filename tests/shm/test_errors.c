@@ -248,7 +248,7 @@ static void sweep(mutation_t mutation, driver_t driver, bool check) {
             for (uint32_t c = 0; c < N_COUNTS; c++) {
                 bool heavy = coll_has_blocks(coll_type_at(t)) && sizes[s] > 9;
                 bool moves = coll_moves_data(coll_type_at(t));
-                if (moves ? (c + s + t) % dose_step(2, 4) != 0 : c > 0) {
+                if (moves ? (c + s + t) % dose_step(4, 8) != 0 : c > 0) {
                     continue;
                 }
                 uint64_t count = heavy ? (counts[c] + 9) / 10 : counts[c];

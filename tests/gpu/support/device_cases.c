@@ -132,7 +132,7 @@ static void case_from(void *to, const void *memory, size_t bytes) {
     device_from(to, memory, bytes);
 }
 
-enum { PERCENT = 4 };
+enum { PERCENT = 3 };
 
 static uint64_t scale(void) {
     const char *text = getenv("HEDDLE_STRESS_SCALE");

@@ -1,0 +1,83 @@
+/* Words that processes tell each other: which are new, and whose count. */
+#include "core/mem.h"
+#include "net/internal.h"
+
+#include <criterion/criterion.h>
+
+static hd_net_t *net;
+
+static void make(void) {
+    net = hd_alloc(HD_LINE_PAIR, sizeof(*net));
+    cr_assert(net);
+    net->token[0] = 99;
+}
+
+static void discard(void) {
+    hd_gossip_clear(net);
+    hd_free(net);
+}
+
+TestSuite(gossip, .init = make, .fini = discard);
+
+static bool hear(hd_words_kind_t kind, uint64_t subject, uint64_t by, uint64_t number) {
+    return hd_words_are_new(net, &(hd_words_t){.kind = kind,
+                                               .status = -1,
+                                               .subject = {subject, kind == HD_WORDS_DEAD},
+                                               .by = {by, 1},
+                                               .number = number});
+}
+
+Test(gossip, each_word_of_a_process_is_new_once_however_late_it_comes) {
+    cr_expect(hear(HD_WORDS_CUT, 5, 1, 1));
+    cr_expect_not(hear(HD_WORDS_CUT, 5, 1, 1));
+    cr_expect(hear(HD_WORDS_CUT, 5, 1, 40));
+    cr_expect(hear(HD_WORDS_CUT, 5, 1, 3), "later than a higher number");
+    cr_expect_not(hear(HD_WORDS_CUT, 5, 1, 3));
+    cr_expect_not(hear(HD_WORDS_CUT, 5, 1, 1));
+    cr_expect(hear(HD_WORDS_CUT, 5, 2, 1), "another process has numbers of its own");
+    cr_expect(hear(HD_WORDS_CUT, 5, 1, 1000));
+    cr_expect_not(hear(HD_WORDS_CUT, 5, 1, 41), "too late to be told apart");
+    cr_expect(hear(HD_WORDS_CUT, 5, 1, 1000 - HD_NET_NUMBERS + 1));
+}
+
+/* Thousands of teams are aborted, and every word is heard on two ways. */
+Test(gossip, no_word_comes_back_as_new_however_many_there_are) {
+    enum { MANY = 20000 };
+    for (uint64_t i = 1; i <= MANY; i++) {
+        cr_assert(hear(HD_WORDS_ABORT, 1000 + i, 1, i));
+    }
+    for (uint64_t i = 1; i <= MANY; i++) {
+        cr_assert_not(hear(HD_WORDS_ABORT, 1000 + i, 1, i), "%llu", (unsigned long long)i);
+    }
+    for (uint64_t by = 1; by <= MANY; by++) {
+        cr_assert(hear(HD_WORDS_CUT, 5, 1 + by, 1));
+        cr_assert_not(hear(HD_WORDS_CUT, 5, 1 + by, 1));
+    }
+}
+
+Test(gossip, that_a_process_is_dead_is_new_once_whoever_says_so) {
+    const uint64_t token[2] = {7, 1};
+    cr_expect_not(hd_net_is_dead(net, token));
+    cr_expect(hear(HD_WORDS_DEAD, 7, 1, 1));
+    cr_expect(hd_net_is_dead(net, token));
+    cr_expect_not(hear(HD_WORDS_DEAD, 7, 2, 1));
+    hd_net_tell_dead(net, token);
+    cr_expect_eq(net->n_said, 1);
+}
+
+Test(gossip, the_words_of_the_dead_count_nothing_but_that_a_team_has_failed) {
+    const uint64_t innocent[2] = {8, 1};
+    cr_expect(hear(HD_WORDS_DEAD, 7, 1, 1));
+    cr_expect_not(hear(HD_WORDS_DEAD, 8, 7, 1));
+    cr_expect_not(hear(HD_WORDS_CUT, 5, 7, 2));
+    cr_expect_not(hd_net_is_dead(net, innocent));
+    cr_expect(hear(HD_WORDS_ABORT, 1000, 7, 3));
+}
+
+Test(gossip, what_nothing_has_come_of_is_new_when_it_is_said_again) {
+    const hd_words_t words = {.kind = HD_WORDS_DEAD, .subject = {7, 1}, .by = {1, 1}, .number = 1};
+    cr_expect(hd_words_are_new(net, &words));
+    hd_words_forget(net, &words);
+    cr_expect_not(hd_net_is_dead(net, words.subject));
+    cr_expect(hd_words_are_new(net, &words));
+}
