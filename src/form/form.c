@@ -291,7 +291,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         team->failure = UCC_ERR_NOT_FOUND;
     }
     if (team->member) {
-        hd_group_leave(team->group, hd_group_member(team->group, team->ep));
+        hd_form_leave(team);
     }
     hd_span_drain();
     /* puts: the user may free this endpoint's part of the team's memory after this */

@@ -163,6 +163,13 @@ ucc_status_t hd_form_give_out(ucc_team_h team, ucc_status_t status, ucc_team_h *
     return status;
 }
 
+void hd_form_leave(ucc_team_h team) {
+    uint64_t last = hd_group_leave(team->group, hd_group_member(team->group, team->ep));
+    if (team->crossing) {
+        hd_crossing_leave(team->crossing, last);
+    }
+}
+
 void hd_team_free(ucc_team_h team) {
     if (!team) {
         return;
@@ -193,7 +200,7 @@ void hd_team_free(ucc_team_h team) {
         atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
     }
     if (team->member) {
-        hd_group_leave(team->group, hd_group_member(team->group, team->ep));
+        hd_form_leave(team);
     }
     if (team->group) {
         hd_home_unpin(&team->group->home);

@@ -75,6 +75,8 @@ ucc_team_h hd_form_begin(ucc_context_h *contexts, uint32_t n_contexts, bool tell
 ucc_status_t hd_form_give_out(ucc_team_h team, ucc_status_t status, ucc_team_h *out);
 /* Lets go of everything that only forming needed, and of team->forming. */
 void hd_form_drop(ucc_team_h team);
+/* The endpoint, which is a member of the team's group, posts nothing more. */
+void hd_form_leave(ucc_team_h team);
 
 /* --- span.c ----------------------------------------------------------------------------------- */
 

@@ -9,6 +9,9 @@
  * that, nobody tells on that a process is dead when that is known, nor that a team was aborted when
  * that was heard lately.
  *
+ * Of peers, and of this process, there is room for what they say, and for what is said of them,
+ * before anything is: what fails for want of memory is told all the same.
+ *
  * A process that is known to be dead may live, for it was given up: what it says of others, who
  * have lost it, counts nothing any more.
  */
@@ -170,6 +173,16 @@ bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]) {
     bool dead = is_dead(net, token);
     hd_unlock(&net->lock);
     return dead;
+}
+
+bool hd_gossip_meet(hd_net_t *net, const uint64_t token[2]) {
+    hd_lock(&net->lock);
+    bool room = make_room(net);
+    if (room) {
+        (void)know(net, token);
+    }
+    hd_unlock(&net->lock);
+    return room;
 }
 
 void hd_gossip_clear(hd_net_t *net) {

@@ -258,6 +258,9 @@ struct hd_net_team_peer {
     uint32_t parked_messages;
     size_t parked_bytes;
     hd_net_team_peer_t *next_owed;
+    /* In lane 0, written there and read in all: the first number of which it takes no part, for it
+     * has left the team; 0: it has not. Before that: when it was heard, in ns. */
+    _Atomic uint64_t left_before, left_at;
 };
 
 /* A team in a lane. */
@@ -343,6 +346,8 @@ struct hd_net_team {
     void *arg;
     hd_lock_t telling; /* around the call of failed: whoever destroys the team waits for its end */
     bool destroyed;    /* under `telling` */
+    bool leaves;       /* the others are told at the end that this process has left it, ... */
+    uint64_t last;     /* ... after this exchange */
     _Atomic int failure;  /* ucc_status_t; UCC_OK: none */
     _Atomic int aborting; /* what the others are told; UCC_OK: nothing */
     bool relays; /* by who set `aborting`: another process has told; before the item is handed */
@@ -532,6 +537,8 @@ bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_cut(hd_net_t *net, uint64_t host);
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
+/* Makes room for what that process says, and for what is said of it. False: no memory. */
+bool hd_gossip_meet(hd_net_t *net, const uint64_t token[2]);
 /* Forgets all. By the thread that closes the net. */
 void hd_gossip_clear(hd_net_t *net);
 
@@ -668,6 +675,11 @@ void hd_net_team_fail(hd_net_team_t *team, ucc_status_t why);
 /* Another process has said that the team is lost: it is, and this process's neighbours are told.
  * Under a lane's lock. */
 void hd_net_team_relay(hd_net_team_t *team, ucc_status_t why);
+/* The process of number `source` has left the team: takes note of that. In lane 0. */
+void hd_net_team_left(hd_net_team_t *team, uint32_t source, uint64_t last);
+/* Has the process left before that exchange, of which nothing of it will come any more? ns: now. */
+bool hd_net_team_lacks(const hd_net_team_t *team, uint32_t process, const hd_net_key_t *key,
+                       uint64_t ns);
 /* The process of number `source` was called with other arguments: logs that, and fails the team.
  * Under a lane's lock. */
 void hd_net_team_differs(hd_net_team_t *team, uint32_t source);

@@ -43,6 +43,18 @@ static hd_peer_t *needed_and_gone(const hd_leg_t *leg, const hd_net_lane_t *lane
     return gone;
 }
 
+/* Fails the leg if it waits for a message of a process that has left the team before it. */
+static void miss_leaver(hd_leg_t *leg, uint64_t now) {
+    for (const hd_expected_t *e = leg->expected; e; e = e->next) {
+        if (hd_net_team_lacks(leg->team, e->source, &leg->key, now)) {
+            hd_error("%s: process %u has left the team before it, process %u waits in vain",
+                     hd_type_name(leg->call.type), e->source, leg->team->me);
+            hd_leg_fail(leg, UCC_ERR_NOT_FOUND, true);
+            return;
+        }
+    }
+}
+
 /* Notes who is lost, and cuts the ways to those that are gone. What is under way on a way that is
  * cut ends, and its buffers are free, also if the other process is alive. */
 static void cut(hd_net_lane_t *lane, uint64_t now) {
@@ -92,6 +104,8 @@ void hd_net_tell_losses(hd_net_lane_t *lane) {
                      hd_net_number_of(leg->team, gone), leg->team->n, hd_type_name(leg->call.type));
             hd_net_miss(lane->net, gone);
             hd_leg_fail(leg, UCC_ERR_IO_ERROR, true);
+        } else {
+            miss_leaver(leg, now);
         }
     }
 }

@@ -136,6 +136,10 @@ static hd_ucx_arrival_t arrive(hd_net_team_lane_t *tl, const hd_wire_t *wire, vo
         abort_team(tl->team, wire);
         return HD_UCX_DONE;
     }
+    if (wire->kind == HD_WIRE_LEFT) {
+        hd_net_team_left(tl->team, wire->source, wire->number);
+        return HD_UCX_DONE;
+    }
     hd_flow_in(&tl->peer[wire->source], wire);
     return wire->kind == HD_WIRE_DATA ? deliver(tl, wire, data, rendezvous) : HD_UCX_DONE;
 }

@@ -132,6 +132,10 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
         status = open_lane(net, l);
     }
+    if (status == UCC_OK && !hd_gossip_meet(net, net->token)) {
+        hd_error("no memory for a network");
+        status = UCC_ERR_NO_MEMORY;
+    }
     if (status == UCC_OK) {
         hd_net_watch_open(net, config);
         status = hd_net_address_make(net);

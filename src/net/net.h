@@ -104,6 +104,10 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
 bool hd_net_has_team(hd_net_t *net, uint64_t wire);
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
+/* Before that, of a team that has not failed: this process leaves it after numbered exchange
+ * `last`. What others start beyond that, and what they start by other keys, fails there with
+ * UCC_ERR_NOT_FOUND. */
+void hd_net_team_leave(hd_net_team_t *team, uint64_t last);
 /* Those that this process has to watch are watched, as far as they can be. From a leg's step, in
  * lane 0. */
 bool hd_net_team_is_watched(hd_net_team_t *team);

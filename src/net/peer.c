@@ -90,22 +90,28 @@ static bool is_same(const hd_peer_t *peer, const hd_net_process_t *process) {
     return memcmp(peer->identity, process->identity, sizeof(peer->identity)) == 0;
 }
 
+static void discard(hd_peer_t *peer) {
+    hd_free(peer->address);
+    hd_free(peer);
+}
+
 static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
     hd_net_reach_t reach;
+    (void)hd_net_address_parse(process->address, process->bytes, &reach); /* the caller has */
     hd_peer_t *peer = hd_alloc(alignof(hd_peer_t), sizeof(*peer));
     if (!peer) {
         return NULL;
     }
     peer->address = hd_alloc(sizeof(uint64_t), process->bytes);
-    if (!peer->address) {
-        hd_free(peer);
+    if (!peer->address || !hd_gossip_meet(net, reach.token)) {
+        discard(peer);
         return NULL;
     }
     peer->address_bytes = process->bytes;
     memcpy(peer->address, process->address, process->bytes);
     memcpy(peer->identity, process->identity, sizeof(peer->identity));
     peer->net = net;
-    (void)hd_net_address_parse(peer->address, process->bytes, &reach); /* the caller has */
+    (void)hd_net_address_parse(peer->address, process->bytes, &reach); /* it points into the copy */
     memcpy(peer->token, reach.token, sizeof(peer->token));
     peer->lanes = reach.lanes;
     for (uint32_t l = 0; l < peer->lanes; l++) {
@@ -130,11 +136,6 @@ static hd_peer_t *look_up(hd_net_t *net, const hd_net_process_t *process, const 
         peer = peer->next;
     }
     return peer;
-}
-
-static void discard(hd_peer_t *peer) {
-    hd_free(peer->address);
-    hd_free(peer);
 }
 
 /* May new teams have that peer? Not if its ways are cut, and its process lives. */

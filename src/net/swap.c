@@ -539,6 +539,20 @@ static hd_peer_t *missed(const hd_net_team_t *team, const hd_net_lane_t *lane, u
     return NULL;
 }
 
+/* Fails the team if exchange k needs the part of a process that has left the team before it. */
+static void miss_leaver(hd_net_team_t *team, uint64_t k) {
+    const hd_net_key_t key = {.number = k, .class = HD_NET_NUMBERED};
+    uint32_t needed = team->swaps->mine[hd_swap_slot(k)].swap.from;
+    for (uint32_t i = 0; i < team->n && hd_net_team_failure(team) == UCC_OK; i++) {
+        if (i != team->me && !has_come(team, k, needed, i) && hd_net_team_lacks(team, i, &key, 0)) {
+            hd_error("process %u has left the team before a small collective, process %u waits in "
+                     "vain",
+                     i, team->me);
+            hd_net_team_fail(team, UCC_ERR_NOT_FOUND);
+        }
+    }
+}
+
 /* Looks for what is rare: late parts, what legs have told, and losses. Under lane 0's lock. */
 static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t k) {
     take_late(team);
@@ -553,6 +567,8 @@ static void look_closer(hd_net_team_t *team, const hd_net_lane_t *lane, uint64_t
                  hd_net_number_of(team, gone), team->n);
         hd_net_miss(team->net, gone);
         hd_net_team_fail(team, UCC_ERR_IO_ERROR);
+    } else {
+        miss_leaver(team, k);
     }
 }
 

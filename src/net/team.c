@@ -99,10 +99,41 @@ bool hd_net_team_look_for_losses(hd_net_team_t *team) {
     uint64_t losses = atomic_load_explicit(&team->net->losses, memory_order_acquire);
     for (uint32_t i = 0; i < team->n && !lost; i++) {
         /* relaxed: as above */
-        lost = i != team->me && atomic_load_explicit(&team->peer[i]->lost, memory_order_relaxed);
+        lost = i != team->me &&
+               (atomic_load_explicit(&team->peer[i]->lost, memory_order_relaxed) ||
+                atomic_load_explicit(&team->lane[0].peer[i].left_before, memory_order_relaxed));
     }
     atomic_store_explicit(&team->bereft, losses << 1 | lost, memory_order_relaxed); /* likewise */
     return lost;
+}
+
+void hd_net_team_left(hd_net_team_t *team, uint32_t source, uint64_t last) {
+    hd_net_team_peer_t *peer = &team->lane[0].peer[source];
+    /* relaxed: before what tells of it */
+    atomic_store_explicit(&peer->left_at, hd_clock_ns(), memory_order_relaxed);
+    /* release: the time; pairs with hd_net_team_lacks */
+    atomic_store_explicit(&peer->left_before, last + 1, memory_order_release);
+    /* release: the same; pairs with hd_net_team_look_for_losses */
+    atomic_fetch_add_explicit(&team->net->losses, 1, memory_order_release);
+    /* relaxed: only told to look */
+    atomic_store_explicit(&team->net->has_losses, true, memory_order_relaxed);
+}
+
+/* What it has sent before may still come, in other lanes or by rendezvous; but of numbered exchanges
+ * it is known which it has taken part in. */
+bool hd_net_team_lacks(const hd_net_team_t *team, uint32_t process, const hd_net_key_t *key,
+                       uint64_t ns) {
+    const hd_net_team_peer_t *peer = &team->lane[0].peer[process];
+    /* acquire: the time; pairs with hd_net_team_left */
+    uint64_t before = atomic_load_explicit(&peer->left_before, memory_order_acquire);
+    if (before == 0 || process == team->me) {
+        return false;
+    }
+    if (key->class == HD_NET_NUMBERED) {
+        return key->number >= before;
+    }
+    uint64_t at = atomic_load_explicit(&peer->left_at, memory_order_relaxed); /* see above */
+    return (int64_t)(ns - at) > (int64_t)team->net->grace_ns;
 }
 
 /* --- failure ---------------------------------------------------------------------------------- */

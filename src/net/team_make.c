@@ -23,9 +23,25 @@ static hd_net_team_lane_t *lane_with(hd_net_item_t *item, size_t offset) {
     return (hd_net_team_lane_t *)(void *)((char *)item - offset);
 }
 
+/* Tells those to whom there is a way; who has none has never heard of this process, and hears of
+ * its end by the watch. */
+static void tell_leave(hd_net_team_lane_t *tl) {
+    const hd_net_team_t *team = tl->team;
+    const hd_net_lane_t *lane = hd_net_team_lane_of(tl);
+    const hd_wire_t wire = {.kind = HD_WIRE_LEFT, .class = HD_NET_NUMBERED, .number = team->last};
+    for (uint32_t i = 0; lane->port.worker && i < team->n; i++) {
+        if (i != team->me && team->peer[i]->link[lane->number].ucx.ep) {
+            hd_message_tell(tl, i, &wire);
+        }
+    }
+}
+
 static void take_end(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_net_team_lane_t *tl = lane_with(item, offsetof(hd_net_team_lane_t, end));
     hd_net_team_t *team = tl->team;
+    if (team->leaves && lane->number == 0 && hd_net_team_failure(team) == UCC_OK) {
+        tell_leave(tl);
+    }
     hd_park_drop_all(tl);
     hd_flow_forget(tl);
     if (team->swaps && lane->number == 0) {
@@ -214,6 +230,11 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
 }
 
 /* --- its end ---------------------------------------------------------------------------------- */
+
+void hd_net_team_leave(hd_net_team_t *team, uint64_t last) {
+    team->leaves = true;
+    team->last = last;
+}
 
 void hd_net_team_destroy(hd_net_team_t *team) {
     hd_net_t *net = team->net;

@@ -474,23 +474,17 @@ static bool enlarge_log(hd_watch_t *w) {
     return word != NULL;
 }
 
-/* Makes room for one more word. False: no memory for the first ones. */
-static bool make_room(hd_watch_t *w) {
-    if (w->room && w->end - w->first == w->room) {
+static void make_room(hd_watch_t *w) {
+    if (w->end - w->first == w->room) {
         forget_sent(w);
     }
-    if (w->end - w->first < w->room || enlarge_log(w)) {
-        return true;
+    if (w->end - w->first == w->room && !enlarge_log(w)) {
+        w->first++; /* the slowest lines miss it */
     }
-    w->first += w->room > 0; /* the slowest lines miss it */
-    return w->room > 0;
 }
 
 static void tell_all(hd_watch_t *w, const void *words, size_t n, const line_t *from) {
-    if (!make_room(w)) {
-        hd_error("no memory for what processes tell each other of failures");
-        return;
-    }
+    make_room(w);
     word_t *word = &w->word[w->end++ % w->room];
     word->from = from ? from->serial : 0;
     word->n = n;
@@ -729,8 +723,8 @@ hd_watch_t *hd_watch_open(const hd_watch_params_t *params) {
     hd_watch_describe(&w->record, params->host, params->devices ? params->devices : "");
     w->listener = hd_watch_bind(false, &w->record.port);
     w->epoll = w->listener < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
-    if (w->epoll < 0 || !listen_with(w, &w->listener)) {
-        hd_error("no socket to watch other processes by: %s", strerror(errno));
+    if (w->epoll < 0 || !listen_with(w, &w->listener) || !enlarge_log(w)) {
+        hd_error("no socket or memory to watch other processes by: %s", strerror(errno));
         hd_watch_abandon(w);
         return NULL;
     }

@@ -21,6 +21,7 @@ typedef enum hd_wire_kind {
     HD_WIRE_CREDIT,
     HD_WIRE_ABORT,
     HD_WIRE_PROBE, /* to itself (deaf.c) */
+    HD_WIRE_LEFT,  /* the sender has left the team, after the exchange of this number */
     HD_WIRE_END
 } hd_wire_kind_t;
 

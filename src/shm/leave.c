@@ -16,7 +16,8 @@ enum { LEFT = UCC_ERR_NOT_FOUND, INHERITED = UCC_ERR_NOT_SUPPORTED };
 
 /* --- leaving ---------------------------------------------------------------------------------- */
 
-void hd_group_leave(hd_group_t *group, uint32_t ep) {
+uint64_t hd_group_leave(hd_group_t *group, uint32_t ep) {
+    uint64_t last = group->board->member[ep]->taken;
     /* release: the numbers I have taken; pairs with has_left */
     if (atomic_exchange_explicit(&group->board->member[ep]->left, 1, memory_order_release) == 0) {
         /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers
@@ -26,6 +27,7 @@ void hd_group_leave(hd_group_t *group, uint32_t ep) {
         (void)before;
         hd_bell_ring(&group->home.bell);
     }
+    return last;
 }
 
 static bool has_left(const hd_group_t *group, uint32_t ep) {

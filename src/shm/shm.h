@@ -237,8 +237,8 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
 
 /* --- leave.c: endpoints that are gone --------------------------------------------------------- */
 
-/* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. Says
- * once too often is harmless. */
-void hd_group_leave(hd_group_t *group, uint32_t ep);
+/* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. Calling
+ * this twice is harmless. Returns the number of the last exchange that it has taken part in. */
+uint64_t hd_group_leave(hd_group_t *group, uint32_t ep);
 
 #endif

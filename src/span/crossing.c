@@ -285,6 +285,15 @@ void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why) {
     }
 }
 
+void hd_crossing_leave(hd_crossing_t *crossing, uint64_t last) {
+    /* relaxed, all: read by whoever gives up the last reference to the group */
+    uint64_t before = atomic_load_explicit(&crossing->last, memory_order_relaxed);
+    while (before < last &&
+           !atomic_compare_exchange_weak_explicit(&crossing->last, &before, last,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 /* --- making and end --------------------------------------------------------------------------- */
 
 /* The net's `failed`: the team is lost, because other processes have said so or can't be reached.
@@ -316,6 +325,11 @@ static void release(hd_outer_memory_t *memory) {
     /* relaxed: as above; the greeting has kept the group to its end */
     hd_assert(atomic_load_explicit(&crossing->greeted, memory_order_relaxed) != HD_GREETING ||
               hd_group_is_inherited(crossing->group));
+    /* relaxed: this is the last user */
+    if (atomic_load_explicit(&crossing->greeted, memory_order_relaxed) == HD_GREETED) {
+        hd_net_team_leave(crossing->team,
+                          atomic_load_explicit(&crossing->last, memory_order_relaxed));
+    }
     hd_net_team_destroy(crossing->team);
     /* in the child of a fork, the parent's reference does not count */
     if (!hd_group_is_inherited(crossing->group)) {

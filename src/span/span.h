@@ -109,6 +109,8 @@ struct hd_crossing {
     /* results of swaps with several endpoints here, by slot, each with room for a part from every
      * process; NULL: not allocated yet */
     _Atomic(uint8_t *) swap_results;
+    /* the last numbered exchange of an endpoint that has left */
+    _Atomic uint64_t last;
     size_t swap_most; /* most bytes of a part of a swap */
     bool crowded;     /* the team has more endpoints on this host than there are processors */
     /* what hangs on the group (group->outside): its release frees the crossing */
@@ -177,6 +179,9 @@ bool hd_crossing_lingers(hd_crossing_t *crossing);
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
 /* Tells the other processes that the team has failed; further calls do nothing. Any thread. */
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why);
+/* An endpoint of this process has left the team after that exchange. When the last one has, the
+ * other processes are told, of which nothing more is to be expected. */
+void hd_crossing_leave(hd_crossing_t *crossing, uint64_t last);
 
 /* swap.c: returns the plan of an operation that crosses processes; op->span, op->place, op->n and
  * op->me are set. numbered: it has a number of the main board. */

@@ -1172,6 +1172,54 @@ static int leaves_in_the_greeting(const process_t *process, void *arg) {
     return !(ok && !hd_net_opened());
 }
 
+/* Process 1 leaves a team and lives on; what process 0 starts there after that fails, and with it
+ * the team, but no other one. how: 0: a small collective; 1: a large one; 2: one by tag. */
+static int starts_after_the_other_has_left(const process_t *process, void *arg) {
+    static const uint32_t both[] = {0, 1};
+    static uint8_t src[1 << 20], dst[1 << 20];
+    const int how = *(const int *)arg;
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
+    heddle_group_t *group;
+    heddle_ep_t *ep, *sub;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    must(heddle_subset(ep, both, 2, &sub), "heddle_subset");
+    must(heddle_allreduce(sub, src, dst, 8, UCC_DT_UINT8, UCC_OP_SUM), "heddle_allreduce");
+    must(heddle_barrier(ep), "heddle_barrier");
+    bool ok = true;
+    if (process->me == 1) {
+        must(heddle_leave(sub), "heddle_leave");
+        process_barrier(process);
+    } else {
+        ucc_coll_req_h request;
+        ucc_coll_args_t args = {.mask = how == 2 ? UCC_COLL_ARGS_FIELD_TAG : 0,
+                                .tag = 7,
+                                .coll_type = UCC_COLL_TYPE_ALLREDUCE,
+                                .src.info = {src, how == 1 ? sizeof(src) : 8, UCC_DT_UINT8},
+                                .dst.info = {dst, how == 1 ? sizeof(src) : 8, UCC_DT_UINT8},
+                                .op = UCC_OP_SUM};
+        process_barrier(process);
+        must(ucc_collective_init(&args, &request, heddle_ep_team(sub)), "init");
+        ucc_status_t posted = ucc_collective_post(request); /* which may know by now */
+        ok &= (posted == UCC_OK ? heddle_wait(request, 30) : posted) == UCC_ERR_NOT_FOUND;
+        must(ucc_collective_finalize(request), "finalize");
+        must(heddle_leave(sub), "heddle_leave");
+    }
+    ok &= heddle_barrier(ep) == UCC_OK;
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    return !ok;
+}
+
+Test(form_span, what_is_started_after_another_process_has_left_fails) {
+    shape_t shape = shape_even(2, 1);
+    for (int how = 0; how < 3; how++) {
+        cr_expect(runs(&shape, starts_after_the_other_has_left, &how), "%d", how);
+    }
+}
+
 Test(form_span, who_leaves_before_others_have_come_leaves_nothing_behind) {
     shape_t shape = shape_even(2, 1);
     cr_assert(runs(&shape, leaves_in_the_greeting, NULL));
