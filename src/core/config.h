@@ -93,6 +93,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET_LOST_AFTER,    /* double: seconds */
     HD_CFG_LIB_NET_GRACE,         /* double: seconds */
     HD_CFG_LIB_NET_CUT_OFF,       /* double: seconds; 0: never */
+    HD_CFG_LIB_NET_QUORUM,        /* bool */
     /* choices: words that net/algorithm.c knows; in the order of hd_net_family_t */
     HD_CFG_LIB_NET_BARRIER,
     HD_CFG_LIB_NET_BCAST,

@@ -340,8 +340,17 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                 .name = "NET_CUT_OFF",
                                 .value = "2",
                                 .meaning = "Seconds that an operation that has failed waits for a "
-                                           "process to give up its buffers. One that does not "
-                                           "react by then is given up, in all teams. 0: no limit."},
+                                           "process to give up its buffers. The ways to one that "
+                                           "does not react by then are cut. 0: no limit."},
+    [HD_CFG_LIB_NET_QUORUM] = {.scope = HD_CFG_SCOPE_LIB,
+                               .type = HD_CFG_BOOL,
+                               .name = "NET_QUORUM",
+                               .value = "n",
+                               .meaning =
+                                   "Whether what is left of a team becomes a team only with more "
+                                   "than half of its endpoints, so that of two halves of a network "
+                                   "that has split at most one goes on. The same in all "
+                                   "processes."},
     [HD_CFG_LIB_NET_BARRIER] = {.scope = HD_CFG_SCOPE_LIB,
                                 .type = HD_CFG_CHOICE,
                                 .name = "NET_BARRIER",

@@ -75,6 +75,13 @@ static ucc_status_t choose(ucc_team_h parent, ucc_team_h team) {
     if (!s) {
         return UCC_ERR_NO_MEMORY;
     }
+    if (hd_config_bool(parent->lib->config, HD_CFG_LIB_NET_QUORUM) &&
+        2 * (uint64_t)s->n <= crossing->span->n) {
+        hd_error("%u of %u endpoints of a team are left: no more than half, so they form none "
+                 "(NET_QUORUM=y)",
+                 s->n, crossing->span->n);
+        return UCC_ERR_NO_RESOURCE;
+    }
     while (s->left[me] != parent->ep) { /* the caller's process is always left */
         me++;
     }

@@ -146,6 +146,42 @@ Test(shrink, one_process_that_is_left_is_a_team) {
     cr_assert(processes_run(&shape, SECONDS, lose_one, NULL).ok);
 }
 
+/* With NET_QUORUM, half of a team is no team. */
+static int lose_half(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_QUORUM", "y", 1);
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST];
+    mine_of(world, old);
+    meet(process, world, old);
+    if (process->me == VICTIM) {
+        kill(getpid(), SIGKILL);
+    }
+    int bad = barrier(world, old) != UCC_ERR_IO_ERROR;
+    if (2 * world_count(world) > process->size) {
+        shrink(world, old, left);
+        destroy(world, left);
+    } else {
+        deadline_t deadline = deadline_start("a refusal");
+        ucc_status_t status;
+        while ((status = heddle_team_shrink(old[0], &left[0])) != UCC_ERR_NO_RESOURCE) {
+            if (status == UCC_OK) { /* the loss is not known yet */
+                world_destroy_team(left[0]);
+            }
+            deadline_poll(&deadline);
+        }
+    }
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, no_more_than_half_of_a_team_is_none_if_the_configuration_says_so) {
+    shape_t shape = {.processes = 2, .endpoints = {1, 1}, .doomed = 1 << VICTIM};
+    cr_assert(processes_run(&shape, SECONDS, lose_half, NULL).ok);
+    shape.endpoints[0] = 2;
+    cr_assert(processes_run(&shape, SECONDS, lose_half, NULL).ok);
+}
+
 /* --- two, one after the other ----------------------------------------------------------------- */
 
 static int lose_two(const process_t *process, void *arg) {
