@@ -2,6 +2,7 @@
 
 #include "core/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 static rlim_t lowest_free(rlim_t limit) {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return limit;
+        return errno == EMFILE ? limit : 0; /* else it says nothing of this process */
     }
     close(fd);
     return (rlim_t)fd;

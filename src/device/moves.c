@@ -97,7 +97,8 @@ static uint32_t most_rows(const hd_device_view_t *v) {
 typedef struct sorter {
     const hd_device_view_t *v;
     bool copying;    /* else all blocks are rows */
-    const void *src; /* the source that was copied last */
+    uint32_t sender; /* of the block that was copied last, which begins at src */
+    const void *src;
     size_t bytes;
     uint64_t is_there;                 /* the owners that have it, by bit */
     const void *there[HD_GPU_DEVICES]; /* by owner: where */
@@ -136,7 +137,8 @@ static bool is_copy(const sorter_t *s, const hd_device_move_t *move, int *from, 
 /* Notes that the owner copies the block. False: it has the block already; moves come by sender, and
  * the same block for several members in a row. */
 static bool note_copied(sorter_t *s, const hd_device_move_t *move, int owner) {
-    if (s->src != move->src || s->bytes != move->bytes) {
+    if (s->sender != move->from || s->src != move->src || s->bytes != move->bytes) {
+        s->sender = move->from; /* else the number of copies depended on where the walk begins */
         s->src = move->src;
         s->bytes = move->bytes;
         s->is_there = 0;

@@ -289,6 +289,9 @@ static void reduce_window(reduction_t *r, size_t at, size_t to_at, size_t bytes)
     hd_gpu_reduction_t what = hd_device_reduction(call, 0, bytes / call->element);
     what.n = what.k = r->n;
     what.m = list_window(r, at, to_at, bytes);
+    if (t->status != UCC_OK) {
+        return;
+    }
     what.src = r->src;
     what.dst = r->dst;
     hd_assert_le(r->regions * r->region, SLOT_BYTES);

@@ -40,6 +40,8 @@ static void *decide(void *arg) {
         uint32_t p = span->process_of[i];
         if (p == span->mine || !hd_net_team_has_lost(crossing->team, p)) {
             s->left[s->n++] = i;
+        } else {
+            hd_net_team_tell_loss(crossing->team, p);
         }
     }
     return s;

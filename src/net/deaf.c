@@ -21,9 +21,14 @@ static hd_ucx_arrival_t ignore(hd_ucx_port_t *port, const void *header, size_t h
     return HD_UCX_DONE;
 }
 
+/* One that could not be sent says nothing of the lane. */
 static void on_sent(hd_ucx_request_t *ucx, ucc_status_t status) {
-    (void)status;
-    ((hd_net_ping_t *)ucx)->under_way = false;
+    hd_net_ping_t *ping = (hd_net_ping_t *)ucx;
+    ping->under_way = false;
+    if (status != UCC_OK) {
+        ping->broken = true;
+        ping->net->probing = false;
+    }
 }
 
 /* It can't be told, then. */
@@ -45,10 +50,10 @@ static bool open_prober(hd_net_t *net) {
     }
     (void)hd_net_address_parse(net->address, net->address_bytes, &reach); /* made here */
     bool open = true;
-    for (uint32_t l = 0; l < net->lanes && open; l++) {
+    for (uint32_t l = 0; l < net->lanes; l++) {
         net->probe[l] =
             (hd_net_ping_t){.ucx = {.done = on_sent}, .net = net, .link = {.lost = on_lost}};
-        open = hd_ucx_connect(&net->prober, reach.lane[l], &net->probe[l].link) == UCC_OK;
+        open = open && hd_ucx_connect(&net->prober, reach.lane[l], &net->probe[l].link) == UCC_OK;
     }
     return open;
 }
@@ -60,9 +65,10 @@ static void send(hd_net_t *net, hd_net_ping_t *probe) {
                             .number = net->n_probes};
     hd_wire_write(&wire, probe->header);
     probe->under_way = true;
-    if (hd_ucx_send(&probe->link, probe->header, sizeof(probe->header), NULL, 0, HD_UCX_EAGER,
-                    &probe->ucx) != UCC_INPROGRESS) {
-        probe->under_way = false;
+    ucc_status_t status = hd_ucx_send(&probe->link, probe->header, sizeof(probe->header), NULL, 0,
+                                      HD_UCX_EAGER, &probe->ucx);
+    if (status != UCC_INPROGRESS) {
+        on_sent(&probe->ucx, status);
     }
 }
 
@@ -71,7 +77,8 @@ void hd_net_probe(hd_net_t *net) {
         return;
     }
     for (uint32_t l = 0; l < net->lanes; l++) {
-        if (net->probe[l].broken || (net->probe[l].under_way && !net->probing)) {
+        const hd_net_ping_t *probe = &net->probe[l];
+        if (probe->broken || !probe->link.ep || (probe->under_way && !net->probing)) {
             return;
         }
     }

@@ -12,8 +12,8 @@
  * Of peers, and of this process, there is room for what they say, and for what is said of them,
  * before anything is: what fails for want of memory is told all the same.
  *
- * A process that is known to be dead may live, for it was given up: what it says of others, who
- * have lost it, counts nothing any more.
+ * A process that is known to be dead may live, for it was given up: what it thinks of others, who
+ * have lost it, counts nothing any more. What a kernel has said counts, whoever tells it.
  */
 #include "net/internal.h"
 
@@ -57,7 +57,7 @@ static hd_net_known_t *know(hd_net_t *net, const uint64_t token[2]) {
 
 static bool is_dead(const hd_net_t *net, const uint64_t token[2]) {
     const hd_net_known_t *known = find(net, token);
-    return known && known->dead;
+    return known && known->death;
 }
 
 /* Makes room for two more processes. Called with the lock, gives it back while it allocates. False:
@@ -125,8 +125,8 @@ static void note_abort(hd_net_t *net, uint64_t wire) {
 static bool note(hd_net_t *net, const hd_words_t *words) {
     if (words->kind == HD_WORDS_DEAD) {
         hd_net_known_t *subject = know(net, words->subject);
-        bool known = subject->dead;
-        subject->dead = true;
+        bool known = subject->death >= words->status;
+        subject->death = known ? subject->death : (uint8_t)words->status;
         return !known;
     }
     if (words->kind == HD_WORDS_ABORT) {
@@ -144,7 +144,8 @@ static bool note(hd_net_t *net, const hd_words_t *words) {
 bool hd_words_are_new(hd_net_t *net, const hd_words_t *words) {
     hd_lock(&net->lock);
     bool room = make_room(net);
-    bool counts = words->kind == HD_WORDS_ABORT || !is_dead(net, words->by);
+    bool fact = words->kind == HD_WORDS_DEAD && words->status == HD_DEAD_SURE;
+    bool counts = words->kind == HD_WORDS_ABORT || fact || !is_dead(net, words->by);
     bool new = room &&counts &&count(know(net, words->by), words->number) && note(net, words);
     hd_unlock(&net->lock);
     if (!room) {
@@ -160,7 +161,7 @@ void hd_words_forget(hd_net_t *net, const hd_words_t *words) {
         by->seen &= ~(UINT64_C(1) << (by->highest - words->number));
     }
     if (words->kind == HD_WORDS_DEAD && subject) {
-        subject->dead = false;
+        subject->death = HD_ALIVE;
     }
     for (uint32_t i = 0; words->kind == HD_WORDS_ABORT && i < HD_NET_ABORTS; i++) {
         net->aborts[i] = net->aborts[i] == words->subject[0] ? 0 : net->aborts[i];
@@ -173,6 +174,14 @@ bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]) {
     bool dead = is_dead(net, token);
     hd_unlock(&net->lock);
     return dead;
+}
+
+bool hd_net_is_surely_dead(hd_net_t *net, const uint64_t token[2]) {
+    hd_lock(&net->lock);
+    const hd_net_known_t *known = find(net, token);
+    bool sure = known && known->death == HD_DEAD_SURE;
+    hd_unlock(&net->lock);
+    return sure;
 }
 
 bool hd_gossip_meet(hd_net_t *net, const uint64_t token[2]) {
@@ -199,12 +208,18 @@ static void tell(hd_net_t *net, hd_words_t words) {
     /* relaxed: a number */
     words.number = 1 + atomic_fetch_add_explicit(&net->n_said, 1, memory_order_relaxed);
     if (hd_words_are_new(net, &words) && net->watch) {
-        hd_watch_tell(net->watch, &words, sizeof(words));
+        hd_watch_tell(net->watch, &words, sizeof(words), hd_words_last(&words));
     }
 }
 
-void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]) {
-    tell(net, (hd_words_t){.kind = HD_WORDS_DEAD, .subject = {token[0], token[1]}});
+void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2], hd_death_t death) {
+    tell(net, (hd_words_t){.kind = HD_WORDS_DEAD,
+                           .status = (int32_t)death,
+                           .subject = {token[0], token[1]}});
+}
+
+void hd_net_tell_broken(hd_net_t *net, const uint64_t token[2]) {
+    tell(net, (hd_words_t){.kind = HD_WORDS_BROKEN, .subject = {token[0], token[1]}});
 }
 
 void hd_net_tell_cut(hd_net_t *net, uint64_t host) {

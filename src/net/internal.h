@@ -88,6 +88,8 @@ enum {
     HD_NET_BUSY_TURNS = 4096, /* or so many, if others always send something */
     HD_NET_BUCKETS = 64,
     HD_NET_LOOK_TURNS = 1024, /* of lane 0, from one look at the watch to the next */
+    HD_NET_LOOK_MS = 20,      /* or so long */
+    HD_NET_CLOCK_TURNS = 16,  /* after which it is seen how long that was */
     HD_NET_LOSS_TURNS = 16,   /* from one look at the clock to the next, while there are losses */
     HD_NET_CLOSED = 256       /* legs that a team's lane remembers when they are over */
 };
@@ -164,6 +166,7 @@ struct hd_net_lane {
     uint64_t turns;
     uint64_t linked;  /* ns: when a way to a peer was last made */
     uint32_t young;   /* ways made shortly after each other by then */
+    uint64_t looked;  /* ns: when the watch was last looked at */
     uint64_t mourned; /* ns: when legs that need a lost peer were last looked for */
     uint32_t quiet;   /* turns in a row in which UCX brought nothing, since there are losses */
     hd_net_t *net;
@@ -216,8 +219,11 @@ struct hd_peer {
     _Atomic bool lost, left;
     _Atomic uint64_t lost_at; /* ns; written before `lost` */
     uint64_t host;            /* number of its host; 0: not known */
-    uint32_t breaks;          /* peers of this process before, whose ways broke though it lived */
-    bool asked;               /* lane 0's: the watch looks for it, or it is known to be gone */
+    uint32_t breaks;  /* peers of this process before, whose ways broke soon though it lived */
+    uint64_t made_at; /* ns */
+    bool asked;       /* lane 0's: the watch looks for it, or it is known to be gone */
+    /* The other side has said that it has cut the ways; they were cut for it did not react. */
+    _Atomic bool was_told, slow;
     hd_peer_link_t link[HD_NET_MOST_LANES];
     void *address; /* a copy of all of it */
     size_t address_bytes;
@@ -361,7 +367,7 @@ struct hd_net_team {
 
 /* --- what processes tell each other by the watch ---------------------------------------------- */
 
-/* DEAD, ABORT and CUT travel, so their numbers stay; the others are what this process's own watch
+/* DEAD, ABORT, CUT and BROKEN travel, so their numbers stay; the others are what this process's own watch
  * has found. */
 typedef enum hd_words_kind {
     HD_WORDS_LOST = 1,
@@ -370,13 +376,18 @@ typedef enum hd_words_kind {
     HD_WORDS_ABORT,
     HD_WORDS_SILENT,
     HD_WORDS_UNREACHED,
-    HD_WORDS_CUT
+    HD_WORDS_CUT,
+    HD_WORDS_BROKEN
 } hd_words_kind_t;
+
+/* What is known of the life of a process. JUDGED: it has to go, but may live. SURE: the kernel of its
+ * host says so, or it has said goodbye. */
+typedef enum hd_death { HD_ALIVE, HD_DEAD_JUDGED, HD_DEAD_SURE } hd_death_t;
 
 /* As they travel, and as they are handed to lane 0. */
 typedef struct hd_words {
     uint32_t kind;  /* hd_words_kind_t */
-    int32_t status; /* of an ABORT: an error */
+    int32_t status; /* of an ABORT: an error; of a DEAD: hd_death_t */
     /* a token; of an ABORT: a team's wire id, and 0; of a CUT: the host of whose word it is, and
      * the one that nothing of it reaches */
     uint64_t subject[2];
@@ -391,7 +402,7 @@ typedef struct hd_net_known {
     uint64_t token[2]; /* 0, 0: the place is free */
     uint64_t highest;  /* the highest number of its words that has come */
     uint64_t seen;     /* bit i: the number so far below has come */
-    bool dead;
+    uint8_t death;     /* hd_death_t */
 } hd_net_known_t;
 
 /* A link between two hosts is broken, at least one of them has said. */
@@ -525,6 +536,10 @@ static inline bool hd_net_is_given_up(const hd_net_t *net) {
     return atomic_load_explicit(&net->given_up, memory_order_relaxed);
 }
 
+/* Are they told to those, too, who are connected later? What is said of a link is of that moment. */
+static inline bool hd_words_last(const hd_words_t *words) {
+    return words->kind == HD_WORDS_DEAD || words->kind == HD_WORDS_ABORT;
+}
 /* Is it the first time that these words are heard, or said, and do they count? They are known from
  * then on. */
 bool hd_words_are_new(hd_net_t *net, const hd_words_t *words);
@@ -532,9 +547,12 @@ bool hd_words_are_new(hd_net_t *net, const hd_words_t *words);
 void hd_words_forget(hd_net_t *net, const hd_words_t *words);
 /* Has somebody said that the process with this token is dead? */
 bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]);
+bool hd_net_is_surely_dead(hd_net_t *net, const uint64_t token[2]);
 /* All tell all processes that can be reached, once: that a process is dead, that nothing reaches
- * another host from this one, and that a team was aborted. Under a lane's lock. */
-void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2]);
+ * another host from this one, that the ways from this process to another one are cut, and that a
+ * team was aborted. */
+void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2], hd_death_t death);
+void hd_net_tell_broken(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_cut(hd_net_t *net, uint64_t host);
 void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
 /* Makes room for what that process says, and for what is said of it. False: no memory. */

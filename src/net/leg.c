@@ -314,6 +314,13 @@ static ucc_status_t end_leg(hd_leg_t *leg) {
     return leg->failure;
 }
 
+/* Has the process ended, or closed its network, so that the kernel reads no buffer for it? */
+static bool is_over(hd_peer_t *peer) {
+    /* relaxed: looked at again */
+    return atomic_load_explicit(&peer->left, memory_order_relaxed) ||
+           hd_net_is_surely_dead(peer->net, peer->token);
+}
+
 /* UCX does not end every request with a process that is gone: one over shared memory waits until
  * the dead process takes something from a full queue. But a second after the loss, and some turns
  * after this lane has cut the way to that process, nothing of it is left to be received, and nobody
@@ -327,7 +334,7 @@ static void abandon(hd_leg_t *leg) {
         const hd_peer_link_t *link = peer ? &peer->link[leg->lane] : NULL;
         /* acquire: the time; pairs with hd_peer_lose */
         if (peer && atomic_load_explicit(&peer->lost, memory_order_acquire) && link->noticed &&
-            (leg->team->net->survive || !hd_peer_lives(peer)) &&
+            (leg->team->net->survive || is_over(peer)) &&
             lane->turns - link->noticed > HD_NET_ORPHAN_TURNS &&
             now - atomic_load_explicit(&peer->lost_at, memory_order_relaxed) >
                 HD_NET_ORPHAN_MS * UINT64_C(1000000)) {
@@ -352,6 +359,8 @@ static void cut_off(hd_leg_t *leg, uint64_t now) {
                      "it are cut",
                      message->to, hd_type_name(leg->call.type),
                      (double)(now - leg->failing) * 1e-9);
+            /* relaxed: before the loss */
+            atomic_store_explicit(&peer->slow, true, memory_order_relaxed);
             hd_peer_lose(peer, "it does not react");
         }
     }

@@ -59,6 +59,7 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
 /* Closes what there is of the net. */
 static void close_all(hd_net_t *net) {
     hd_lock(&net->lane[0].lock);
+    net->shares = false; /* no prober is made any more */
     net->stays = !hd_net_close_prober(net);
     hd_unlock(&net->lane[0].lock);
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {

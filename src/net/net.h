@@ -123,6 +123,9 @@ void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, hd_warmth_t warmth);
 bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
+/* It is known to be gone. If it is, for it has closed its network, which only those hear who watch
+ * it, the others are told. */
+void hd_net_team_tell_loss(const hd_net_team_t *team, uint32_t process);
 /* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any
  * thread; who destroys the team at once tells them all the same. */
 void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);

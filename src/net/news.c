@@ -10,9 +10,11 @@
  * LOST IS NOT DEAD. A peer is lost when its ways break: then teams that were made before, and need
  * it, fail. A process is dead if the kernel of its host says so, or if it has to go. So the watch
  * is asked of a peer whose ways break, and connects to it. If the process is there, the next team
- * with it has a new peer, and new ways (peer.c): what one process lacks, such as descriptors, costs
- * no other one anything. Only if the ways to a process break again and again though it is there,
- * one of the two goes; and who has that with two others goes itself.
+ * with it has a new peer, and new ways (peer.c); and so it has at the other end, which is told that
+ * the ways are BROKEN, for UCX drops what comes by a way that one end alone has cut. What one
+ * process lacks, such as descriptors, costs no other one anything. Only if the ways to a process
+ * break again and again though it is there, one of the two goes; and who has that with more than
+ * half of the others goes itself.
  *
  * BETWEEN HOSTS there may be silence. Whoever finds it says, once for its host, that the link to
  * the other one is CUT; a process of that host which hears it, by way of others, says the same of
@@ -36,7 +38,7 @@ enum {
     ANSWER = 5,     /* and so long the others have to say that they are there, or to go */
     MOST_BREAKS = 3 /* of the ways to a process that is there */
 };
-/* ns: who has not judged for so long was away; and a cut that was judged so long ago is a new one
+/* ns: of the time in which it has not judged, so much counts; and a cut that was judged so long ago is a new one
  * if somebody says so again. */
 static const uint64_t away = 200000000, past = 10000000000;
 
@@ -75,7 +77,7 @@ static void be_given_up(hd_net_t *net) {
 
 static void surrender(hd_net_t *net, const char *why) {
     hd_error("this process goes, and the others stay: %s", why);
-    hd_net_tell_dead(net, net->token);
+    hd_net_tell_dead(net, net->token, HD_DEAD_JUDGED);
     be_given_up(net);
 }
 
@@ -117,14 +119,17 @@ static void take_dead(hd_net_t *net, const uint64_t token[2]) {
 static hd_cut_t *find_cut(hd_net_t *net, uint64_t one, uint64_t other) {
     uint64_t low = one < other ? one : other, high = one < other ? other : one;
     uint64_t now = hd_clock_ns();
+    bool mine = one == net->host || other == net->host;
     hd_cut_t *cut = NULL;
     for (uint32_t i = 0; i < net->n_cuts; i++) {
         hd_cut_t *c = &net->cut[i];
         bool is_past = c->over && now - c->since > past;
+        bool is_foreign = c->host[0] != net->host && c->host[1] != net->host;
         if (c->host[0] == low && c->host[1] == high && !is_past) {
             return c;
         }
-        cut = is_past ? c : cut;
+        bool makes_room = is_past || (mine && is_foreign && net->n_cuts == HD_NET_CUTS);
+        cut = makes_room ? c : cut;
     }
     if (!cut && net->n_cuts < HD_NET_CUTS) {
         cut = &net->cut[net->n_cuts++];
@@ -152,7 +157,7 @@ static bool note_cut(hd_net_t *net, uint64_t by, uint64_t other) {
 
 /* Says that nothing reaches that host from this one, if no process of this one has. */
 static void say_cut(hd_net_t *net, uint64_t host) {
-    if (!hd_net_is_given_up(net) && note_cut(net, net->host, host)) {
+    if (host != 0 && !hd_net_is_given_up(net) && note_cut(net, net->host, host)) {
         hd_net_tell_cut(net, host);
     }
 }
@@ -203,7 +208,7 @@ static bool has_to_go(const hd_net_t *net, uint64_t host) {
 static void give_up_host(hd_net_t *net, uint64_t host, const char *why) {
     for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
         if (peer->host == host && hd_peer_lives(peer)) {
-            hd_net_tell_dead(net, peer->token);
+            hd_net_tell_dead(net, peer->token, HD_DEAD_JUDGED);
             lose_all(net, peer->token, false, why);
         }
     }
@@ -249,55 +254,66 @@ static void judge_cuts(hd_net_t *net, uint64_t now) {
 static void ask(hd_net_t *net, hd_peer_t *peer) {
     peer->asked = true;
     if (!net->watch || !peer->watch_bytes) {
-        hd_net_tell_dead(net, peer->token);
+        hd_net_tell_dead(net, peer->token, HD_DEAD_SURE);
     } else {
+        /* relaxed: set before the peer was lost, if at all */
+        if (!atomic_load_explicit(&peer->was_told, memory_order_relaxed)) {
+            hd_net_tell_broken(net, peer->token);
+        }
         (void)hd_watch_keep(net->watch, peer->token, peer->watch_address, peer->watch_bytes, true);
     }
 }
 
 void hd_net_miss(hd_net_t *net, hd_peer_t *peer) {
-    /* relaxed: it is asked about later */
+    /* relaxed: if it leaves later, it is missed again */
     if (atomic_load_explicit(&peer->left, memory_order_relaxed)) {
-        hd_net_tell_dead(net, peer->token); /* others may not know */
-    } else if (!peer->asked) {
-        ask(net, peer);
+        hd_net_tell_dead(net, peer->token, HD_DEAD_SURE); /* others may not know */
     }
 }
 
-/* The ways to the peer break again and again, though it lives, and there is no other such process:
- * one of the two goes. */
+/* The other end has cut the ways to this process. */
+static void take_broken(hd_net_t *net, const uint64_t by[2]) {
+    hd_peer_t *peer = hd_peer_find(net, by);
+    if (peer) {
+        atomic_store_explicit(&peer->was_told, true, memory_order_relaxed); /* before the loss */
+        hd_peer_lose(peer, "the other process has cut them");
+    }
+}
+
+/* The ways to the peer break again and again, though it lives: one of the two goes. */
 static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
     bool mine = memcmp(net->token, peer->token, sizeof(net->token)) < 0;
     if (waited < ANSWER * net->grace_ns) {
         return; /* it may go itself */
     }
-    if (peer->host != net->host) {
-        say_cut(net, peer->host);
-    } else if (mine) {
-        hd_net_tell_dead(net, peer->token);
+    if (mine) {
+        hd_net_tell_dead(net, peer->token, HD_DEAD_JUDGED);
+        lose_all(net, peer->token, false, "the ways to it break again and again");
     } else if (waited > 2 * ANSWER * net->grace_ns) {
-        surrender(net, "the ways to another one of this host break again and again");
+        surrender(net, "the ways to another one break again and again");
     }
 }
 
 static void judge_peers(hd_net_t *net, uint64_t now) {
     hd_peer_t *broken = NULL;
-    bool several = false;
+    uint32_t living = 0, n_broken = 0;
     for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
+        bool latest = hd_peer_find(net, peer->token) == peer, alive = hd_peer_lives(peer);
+        living += latest && alive;
         /* acquire: the time; pairs with hd_peer_lose */
-        if (!atomic_load_explicit(&peer->lost, memory_order_acquire) || !hd_peer_lives(peer)) {
+        if (!alive || !atomic_load_explicit(&peer->lost, memory_order_acquire)) {
             continue;
         }
         if (!peer->asked) {
             ask(net, peer);
         }
-        if (peer->breaks > MOST_BREAKS) {
-            several = several || (broken && !is_same(broken->token, peer->token));
+        if (latest && peer->breaks > MOST_BREAKS) {
+            n_broken++;
             broken = peer;
         }
     }
-    if (several) {
-        surrender(net, "its ways to several others break again and again");
+    if (n_broken > 1 && 2 * n_broken > living) {
+        surrender(net, "its ways to most others break again and again");
     } else if (broken) {
         uint64_t since = atomic_load_explicit(&broken->lost_at, memory_order_relaxed);
         part(net, broken, now > since ? now - since : 0);
@@ -314,11 +330,13 @@ static void read_mail(hd_net_t *net) {
 }
 
 void hd_net_judge(hd_net_t *net, uint64_t now) {
-    bool was_away = now - net->judged > away;
+    uint64_t since = now - net->judged, missed = since > away ? since - away : 0;
     net->judged = now;
     read_mail(net);
-    for (uint32_t i = 0; was_away && i < net->n_cuts; i++) {
-        net->cut[i].since = net->cut[i].over ? net->cut[i].since : now;
+    for (uint32_t i = 0; missed && i < net->n_cuts; i++) { /* time in which nothing was heard */
+        hd_cut_t *cut = &net->cut[i];
+        bool before = cut->since < now - missed;
+        cut->since = cut->over ? cut->since : before ? cut->since + missed : now;
     }
     if (!hd_net_is_given_up(net) && hd_net_is_deaf(net, now)) {
         surrender(net, "a process that was killed has blocked its queue in shared memory "
@@ -342,8 +360,9 @@ static uint32_t has_sent(hd_net_t *net, const hd_peer_t *peer, uint32_t *number)
     for (uint32_t b = 0; b < HD_NET_TABLE && !of; b++) {
         for (const hd_net_team_t *team = net->table[b]; team && !of; team = team->next) {
             for (uint32_t i = 0; i < team->n && !of; i++) {
+                bool it = team->peer[i] && is_same(team->peer[i]->token, peer->token);
                 *number = i;
-                of = team->peer[i] == peer && team->lane[0].peer[i].in ? team->n : 0;
+                of = it && team->lane[0].peer[i].in ? team->n : 0;
             }
         }
     }
@@ -380,7 +399,7 @@ static void take_loss(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
         break;
     case HD_WORDS_LOST:
         lose_all(net, words->subject, false, "its connection has ended");
-        hd_net_tell_dead(net, words->subject);
+        hd_net_tell_dead(net, words->subject, HD_DEAD_SURE);
         look_for_damage(net, words->subject);
         break;
     case HD_WORDS_SILENT:
@@ -405,6 +424,10 @@ static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
         take_dead(net, words.subject);
     } else if (words.kind == HD_WORDS_CUT) {
         hear_cut(net, words.subject[0], words.subject[1]);
+    } else if (words.kind == HD_WORDS_BROKEN) {
+        if (is_same(words.subject, net->token)) {
+            take_broken(net, words.by);
+        }
     } else {
         hd_peer_t *peer = hd_peer_find(net, words.subject);
         if (peer) {
@@ -442,6 +465,9 @@ static bool make_sense(const hd_words_t *words) {
     }
     switch (words->kind) {
     case HD_WORDS_DEAD:
+        return !is_same(words->subject, nobody) &&
+               (words->status == HD_DEAD_JUDGED || words->status == HD_DEAD_SURE);
+    case HD_WORDS_BROKEN:
         return !is_same(words->subject, nobody);
     case HD_WORDS_CUT:
         return words->subject[0] && words->subject[1] && words->subject[0] != words->subject[1];
@@ -452,20 +478,20 @@ static bool make_sense(const hd_words_t *words) {
     }
 }
 
-static bool on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
+static hd_watch_relay_t on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
     hd_words_t words;
     (void)token;
     if (n != sizeof(words)) {
-        return false;
+        return HD_WATCH_NOBODY;
     }
     memcpy(&words, bytes, sizeof(words));
     if (!make_sense(&words) || !hd_words_are_new(arg, &words)) {
-        return false;
+        return HD_WATCH_NOBODY;
     }
     if (!hand(arg, &words)) {
         hd_words_forget(arg, &words); /* when somebody says it again, it is new */
     }
-    return true;
+    return hd_words_last(&words) ? HD_WATCH_ALL : HD_WATCH_THOSE_HERE;
 }
 
 /* --- opening, keeping, looking ---------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum { CLOSE_NS = 1000000000, LINKED_NS = 50000000, YOUNG_NS = 500000000 };
+static const uint64_t SOON_NS = 10000000000;
 
 /* --- loss ------------------------------------------------------------------------------------- */
 
@@ -145,6 +146,18 @@ static bool serves(hd_peer_t *peer) {
            (!atomic_load_explicit(&peer->lost, memory_order_relaxed) || !hd_peer_lives(peer));
 }
 
+/* Counts ways that have broken one soon after the other. */
+static uint32_t breaks_of(const hd_peer_t *old) {
+    if (!old) {
+        return 0;
+    }
+    /* relaxed, both: written before it was lost */
+    uint64_t lasted = atomic_load_explicit(&old->lost_at, memory_order_relaxed) - old->made_at;
+    bool slow = atomic_load_explicit(&old->slow, memory_order_relaxed);
+    bool counts = lasted < SOON_NS && !slow;
+    return counts ? old->breaks + 1 : 0;
+}
+
 hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
     hd_net_reach_t reach;
     hd_net_process_t known = *process;
@@ -173,7 +186,8 @@ hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
         hd_error("no memory for another process");
         return NULL;
     }
-    made->breaks = old ? old->breaks + 1 : 0;
+    made->made_at = hd_clock_ns();
+    made->breaks = breaks_of(old);
     hd_lock(&net->lock);
     hd_peer_t *peer = look_up(net, &known, token);
     if (peer == old) {

@@ -93,6 +93,14 @@ bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {
     return process != team->me && !hd_peer_lives(team->peer[process]);
 }
 
+void hd_net_team_tell_loss(const hd_net_team_t *team, uint32_t process) {
+    const hd_peer_t *peer = team->peer[process];
+    /* relaxed: see hd_net_team_has_lost */
+    if (atomic_load_explicit(&peer->left, memory_order_relaxed)) {
+        hd_net_tell_dead(team->net, peer->token, HD_DEAD_SURE);
+    }
+}
+
 bool hd_net_team_look_for_losses(hd_net_team_t *team) {
     bool lost = false;
     /* acquire: the losses that it counts; pairs with hd_peer_lose */

@@ -70,7 +70,9 @@ static uint32_t ahead(const hd_net_team_t *team, uint32_t by) {
  * those to which there is none, but while they greet each other its own ones may not be there. */
 static void tell_linked(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire) {
     const hd_net_lane_t *lane = hd_net_team_lane_of(tl);
-    if (tl->team->peer[to]->link[lane->number].ucx.ep || !lane->net->watch || !tl->greeted) {
+    const hd_peer_t *peer = tl->team->peer[to];
+    bool watched = lane->net->watch && peer->watch_bytes;
+    if (peer->link[lane->number].ucx.ep || !watched || !tl->greeted) {
         hd_message_tell(tl, to, wire);
     }
 }

@@ -34,9 +34,18 @@ static void look_at_watch(hd_net_lane_t *lane) {
     }
 }
 
+/* After many turns, or after a while: who tests now and then tells on what he hears, too. */
+static bool is_time_to_look(hd_net_lane_t *lane) {
+    uint64_t now = hd_clock_ns();
+    bool is_time = lane->turns % HD_NET_LOOK_TURNS == 0 ||
+                   now - lane->looked > HD_NET_LOOK_MS * UINT64_C(1000000);
+    lane->looked = is_time ? now : lane->looked;
+    return is_time;
+}
+
 /* New legs send before UCX looks for what has come: that look may be a system call. */
 void hd_net_lane_turn(hd_net_lane_t *lane) {
-    if (++lane->turns % HD_NET_LOOK_TURNS == 0) {
+    if (++lane->turns % HD_NET_CLOCK_TURNS == 0 && is_time_to_look(lane)) {
         look_at_watch(lane);
     }
     lane->moved = hd_net_lane_take(lane);

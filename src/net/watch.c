@@ -97,6 +97,7 @@ typedef struct line {
     uint64_t identity[2], deadline;
     uint64_t serial;            /* no other line has it; never 0 */
     uint64_t at;                /* of the log: the next word to send */
+    uint64_t since;             /* and the first one that was told after it had been opened */
     uint32_t sent, theirs;      /* words sent, and those of them that the other has taken */
     uint32_t taken, told_taken; /* words taken, and those of them that the other knows of */
     uint8_t in[FRAME], out[SENDING];
@@ -106,6 +107,7 @@ typedef struct line {
 
 typedef struct word {
     uint64_t from; /* serial of the line that has brought it; 0: this process's own */
+    bool lasting;
     size_t n;
     uint8_t bytes[HD_WATCH_WORDS];
 } word_t;
@@ -219,8 +221,8 @@ static bool is_here(const hd_watch_t *w, const peer_t *peer) {
 
 /* It has ended, or brings what nobody sends. why: an errno; 0: its end has come. One that was
  * accepted may have been given up by its other end before that knew that it was: then the process
- * is asked anew. A reset from another host may come of that host's own time-out. Inside a host, an
- * error that is none of the other process says nothing of it, which is asked anew, too. */
+ * is asked anew. So it is after a reset from another host, which may come of that host's own
+ * time-out, or of what lies between, and after an error that is none of the other process. */
 static void break_line(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
     bool ready = line->ready, greeting = line->state == GREETING;
@@ -229,8 +231,11 @@ static void break_line(hd_watch_t *w, line_t *line, int why) {
         bool sure = why == 0 || why == EPIPE;
         if (sure || (is_here(w, peer) && (why == ECONNRESET || why == EPROTO))) {
             lose(w, peer, HD_WATCH_DEAD);
-        } else if (!is_here(w, peer)) {
+        } else if (!is_here(w, peer) && (why == ETIMEDOUT || why == EPROTO)) {
             lose(w, peer, HD_WATCH_SILENT);
+        } else {
+            peer->down_since = hd_ticks();
+            peer->due = peer->down_since;
         }
     } else if (peer && greeting && !peer->down_since) {
         peer->down_since = hd_ticks();
@@ -289,7 +294,7 @@ static void put_words(hd_watch_t *w, line_t *line) {
     line->at = line->at > w->first ? line->at : w->first;
     for (; line->at < w->end; line->at++) {
         const word_t *word = &w->word[line->at % w->room];
-        if (word->from == line->serial) {
+        if (word->from == line->serial || (!word->lasting && line->at < line->since)) {
             continue;
         }
         if (line->sent - line->theirs == WINDOW || !put(line, WORDS, word->bytes, word->n)) {
@@ -430,6 +435,7 @@ static void open_line(hd_watch_t *w, line_t *line) {
         peer->good = line->attempt;
         put(line, READY, NULL, 0);
     }
+    line->since = w->end;
     line->at = w->end - w->first > KEPT_WORDS ? w->end - KEPT_WORDS : w->first;
 }
 
@@ -483,10 +489,11 @@ static void make_room(hd_watch_t *w) {
     }
 }
 
-static void tell_all(hd_watch_t *w, const void *words, size_t n, const line_t *from) {
+static void tell_all(hd_watch_t *w, const void *words, size_t n, bool lasting, const line_t *from) {
     make_room(w);
     word_t *word = &w->word[w->end++ % w->room];
     word->from = from ? from->serial : 0;
+    word->lasting = lasting;
     word->n = n;
     memcpy(word->bytes, words, n);
     for (line_t *line = w->lines; line; line = line->next) {
@@ -514,6 +521,7 @@ static bool take_taken(line_t *line, const uint8_t *bytes, size_t n) {
 
 /* False: nobody of ours says such a thing. */
 static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *bytes, size_t n) {
+    hd_watch_relay_t relay;
     switch (kind) {
     case HELLO:
         return take_hello(w, line, bytes, n);
@@ -535,8 +543,9 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
             return false;
         }
         line->taken++;
-        if (w->params.heard(w->params.arg, line->identity, bytes, n)) {
-            tell_all(w, bytes, n, line);
+        relay = w->params.heard(w->params.arg, line->identity, bytes, n);
+        if (relay != HD_WATCH_NOBODY) {
+            tell_all(w, bytes, n, relay == HD_WATCH_ALL, line);
         }
         return true;
     case TAKEN:
@@ -798,6 +807,12 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
 
 /* What has come and is not read would turn the end into a reset, which may overtake the goodbye. */
 static void say_goodbye(hd_watch_t *w, line_t *line) {
+    for (uint64_t before = UINT64_MAX; line->state == OPEN && line->at != before;) {
+        before = line->at;
+        line->theirs = line->sent; /* nobody asks how far it is any more */
+        put_words(w, line);
+        flush(w, line);
+    }
     if (line->state == OPEN) {
         put(line, GOODBYE, NULL, 0);
         flush(w, line);
@@ -839,9 +854,9 @@ bool hd_watch_is_settled(hd_watch_t *w, const uint64_t identity[2]) {
     return settled;
 }
 
-void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes) {
+void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes, bool lasting) {
     take();
-    tell_all(w, words, bytes < HD_WATCH_WORDS ? bytes : HD_WATCH_WORDS, NULL);
+    tell_all(w, words, bytes < HD_WATCH_WORDS ? bytes : HD_WATCH_WORDS, lasting, NULL);
     give_back();
 }
 

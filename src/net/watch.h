@@ -45,6 +45,10 @@ typedef enum hd_watch_loss {
     HD_WATCH_UNREACHED /* there never was one */
 } hd_watch_loss_t;
 
+/* What is done with words that were heard: nothing; they are told to all others; to those, too, who
+ * are connected later. */
+typedef enum hd_watch_relay { HD_WATCH_NOBODY, HD_WATCH_THOSE_HERE, HD_WATCH_ALL } hd_watch_relay_t;
+
 typedef struct hd_watch_params {
     uint64_t identity[2]; /* of this process */
     uint64_t host;        /* those with the same number reach each other by the loopback address */
@@ -52,8 +56,9 @@ typedef struct hd_watch_params {
     const char *devices;  /* names of network devices to be reached by, with commas; "": all */
     /* The process is gone, as far as this one knows. */
     void (*lost)(void *arg, const uint64_t identity[2], hd_watch_loss_t how);
-    /* It has told this. True: tell it to all others, too. */
-    bool (*heard)(void *arg, const uint64_t identity[2], const void *words, size_t bytes);
+    /* It has told this. */
+    hd_watch_relay_t (*heard)(void *arg, const uint64_t identity[2], const void *words,
+                              size_t bytes);
     void *arg;
 } hd_watch_params_t;
 
@@ -80,9 +85,9 @@ bool hd_watch_is_settled(hd_watch_t *watch, const uint64_t identity[2]);
 bool hd_watch_look(hd_watch_t *watch);
 /* For poll(): readable if a look is worth it. */
 int hd_watch_descriptor(const hd_watch_t *watch);
-/* To all whose connections are open, and, once they are, to those that are connecting: these hear
- * the last thousand words. At most HD_WATCH_WORDS. */
-void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes);
+/* To all whose connections are open. lasting: and, once they are, to those that connect later: these
+ * hear what lasts of the last thousand words. At most HD_WATCH_WORDS. */
+void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes, bool lasting);
 /* Of kept processes: how many are connected. For tests and for heddle_info. */
 uint32_t hd_watch_connected(hd_watch_t *watch);
 

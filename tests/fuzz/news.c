@@ -16,7 +16,7 @@
 enum { WORDS, RAW, LOST, PUMP, MAKE, DESTROY, FAIL, MESSAGE, INSTRUCTIONS };
 enum { PROCESSES = 5, ME = 2, TEAMS = 4, MOST_TOLD = 512 };
 /* As they travel (hd_words_kind_t). */
-enum { DEAD = 3, ABORT, CUT = 7 };
+enum { DEAD = 3, ABORT, CUT = 7, BROKEN };
 
 typedef struct words {
     uint32_t kind;
@@ -92,12 +92,14 @@ uint32_t hd_watch_connected(hd_watch_t *w) {
 
 /* The first time that it is said. */
 static void say(const words_t *words) {
-    CHECK(words->kind == DEAD || words->kind == CUT ||
+    CHECK((words->kind == DEAD && words->status >= 1 && words->status <= 2) || words->kind == CUT ||
+          words->kind == BROKEN ||
           (words->kind == ABORT && words->status < 0 && words->status > UCC_ERR_LAST));
     for (uint32_t i = 0; i < n_said; i++) {
         bool same = said[i].kind == words->kind &&
                     memcmp(said[i].subject, words->subject, sizeof(words->subject)) == 0;
-        CHECK(!same || words->kind == CUT);
+        CHECK(!same || words->kind == CUT || words->kind == BROKEN ||
+              (words->kind == DEAD && said[i].status < words->status));
         CHECK(said[i].number != words->number ||
               memcmp(said[i].by, words->by, sizeof(words->by)) != 0);
     }
@@ -106,8 +108,9 @@ static void say(const words_t *words) {
     }
 }
 
-void hd_watch_tell(hd_watch_t *w, const void *bytes, size_t n) {
+void hd_watch_tell(hd_watch_t *w, const void *bytes, size_t n, bool lasting) {
     words_t words;
+    (void)lasting;
     CHECK(w == the_watch && n == sizeof(words));
     memcpy(&words, bytes, sizeof(words));
     say(&words);
@@ -149,6 +152,9 @@ static void hear_words(input_t *in) {
         words.kind = CUT;
         words.subject[0] = 1 + which % 4;
         words.subject[1] = which & 128 ? net->host : UINT64_C(1) + which / 4 % 4;
+    }
+    if (words.kind == DEAD) {
+        words.status = how & 16 ? 1 : 2;
     }
     words.by[0] = 1 + next_byte(in) % (PROCESSES + 1);
     words.by[1] = 5;

@@ -308,13 +308,14 @@ static void on_lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) 
     lost[i] = how != HD_WATCH_LEFT;
 }
 
-static bool on_heard(void *arg, const uint64_t identity[2], const void *words, size_t n) {
+static hd_watch_relay_t on_heard(void *arg, const uint64_t identity[2], const void *words,
+                                 size_t n) {
     uint64_t sum = identity[0] + identity[1];
     for (size_t i = 0; i < n; i++) {
         sum += ((const uint8_t *)words)[i];
     }
     CHECK(!arg && n <= HD_WATCH_WORDS && sum != UINT64_MAX);
-    return tells;
+    return tells ? HD_WATCH_ALL : HD_WATCH_NOBODY;
 }
 
 /* --- instructions --- */
@@ -459,7 +460,7 @@ static void step(hd_watch_t *watch, input_t *in) {
     case TELL:
         n = next_byte(in) % (HD_WATCH_WORDS + 1);
         memset(bytes, 0x66, sizeof(bytes));
-        hd_watch_tell(watch, bytes, n);
+        hd_watch_tell(watch, bytes, n, n % 2);
         break;
     case POLICY:
         policy(in);

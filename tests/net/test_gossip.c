@@ -21,8 +21,16 @@ TestSuite(gossip, .init = make, .fini = discard);
 
 static bool hear(hd_words_kind_t kind, uint64_t subject, uint64_t by, uint64_t number) {
     return hd_words_are_new(net, &(hd_words_t){.kind = kind,
-                                               .status = -1,
+                                               .status = kind == HD_WORDS_DEAD ? 1 : -1,
                                                .subject = {subject, kind == HD_WORDS_DEAD},
+                                               .by = {by, 1},
+                                               .number = number});
+}
+
+static bool say_dead(uint64_t subject, uint64_t by, uint64_t number, hd_death_t death) {
+    return hd_words_are_new(net, &(hd_words_t){.kind = HD_WORDS_DEAD,
+                                               .status = (int32_t)death,
+                                               .subject = {subject, 1},
                                                .by = {by, 1},
                                                .number = number});
 }
@@ -61,8 +69,12 @@ Test(gossip, that_a_process_is_dead_is_new_once_whoever_says_so) {
     cr_expect(hear(HD_WORDS_DEAD, 7, 1, 1));
     cr_expect(hd_net_is_dead(net, token));
     cr_expect_not(hear(HD_WORDS_DEAD, 7, 2, 1));
-    hd_net_tell_dead(net, token);
+    hd_net_tell_dead(net, token, HD_DEAD_JUDGED);
     cr_expect_eq(net->n_said, 1);
+    cr_expect_not(hd_net_is_surely_dead(net, token));
+    cr_expect(say_dead(7, 3, 1, HD_DEAD_SURE), "a kernel says more than a judge");
+    cr_expect(hd_net_is_surely_dead(net, token));
+    cr_expect_not(say_dead(7, 4, 1, HD_DEAD_SURE));
 }
 
 Test(gossip, the_words_of_the_dead_count_nothing_but_that_a_team_has_failed) {
@@ -72,10 +84,15 @@ Test(gossip, the_words_of_the_dead_count_nothing_but_that_a_team_has_failed) {
     cr_expect_not(hear(HD_WORDS_CUT, 5, 7, 2));
     cr_expect_not(hd_net_is_dead(net, innocent));
     cr_expect(hear(HD_WORDS_ABORT, 1000, 7, 3));
+    cr_expect(say_dead(8, 7, 4, HD_DEAD_SURE), "what a kernel has said counts");
 }
 
 Test(gossip, what_nothing_has_come_of_is_new_when_it_is_said_again) {
-    const hd_words_t words = {.kind = HD_WORDS_DEAD, .subject = {7, 1}, .by = {1, 1}, .number = 1};
+    const hd_words_t words = {.kind = HD_WORDS_DEAD,
+                              .status = HD_DEAD_SURE,
+                              .subject = {7, 1},
+                              .by = {1, 1},
+                              .number = 1};
     cr_expect(hd_words_are_new(net, &words));
     hd_words_forget(net, &words);
     cr_expect_not(hd_net_is_dead(net, words.subject));

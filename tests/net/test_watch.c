@@ -47,11 +47,13 @@ static void lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) {
     atomic_fetch_add(&world->side[me].lost, 1);
 }
 
-static bool heard(void *arg, const uint64_t identity[2], const void *words, size_t bytes) {
+static hd_watch_relay_t heard(void *arg, const uint64_t identity[2], const void *words,
+                              size_t bytes) {
     (void)arg;
     (void)identity;
     memcpy(world->side[me].words, words, bytes);
-    return atomic_fetch_add(&world->side[me].heard, 1) == 0 && forwards;
+    bool first = atomic_fetch_add(&world->side[me].heard, 1) == 0;
+    return first && forwards ? HD_WATCH_ALL : HD_WATCH_NOBODY;
 }
 
 static void identity_of(uint32_t side, uint64_t identity[2]) {
@@ -188,7 +190,8 @@ Test(watch, words_reach_those_who_are_connected_to_none_but_a_third) {
     pid_t middle = child(1, 0, 3, 1, true), far = child(2, 1, 2, 1, true);
     hd_watch_t *w = open_side(0);
     keep(w, 1);
-    hd_watch_tell(w, "all is lost", 12); /* before anybody is connected */
+    hd_watch_tell(w, "all was lost", 13, false);
+    hd_watch_tell(w, "all is lost", 12, true); /* before anybody is connected */
     cr_assert(look_until(w, &world->side[1].heard, 1));
     cr_assert(look_until(w, &world->side[2].heard, 1));
     cr_assert_str_eq(world->side[2].words, "all is lost");
@@ -224,7 +227,7 @@ Test(watch, who_computes_for_long_is_not_lost_and_misses_no_word) {
     for (uint32_t i = 0; i < STORM; i++) {
         char words[HD_WATCH_WORDS] = "";
         snprintf(words, sizeof(words), "word %u", i);
-        hd_watch_tell(w, words, sizeof(words));
+        hd_watch_tell(w, words, sizeof(words), false);
         hd_watch_look(w);
     }
     atomic_store(&world->side[0].done, 1);
