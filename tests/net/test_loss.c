@@ -458,3 +458,46 @@ static void come_back_late(node_t *node, void *arg) {
 Test(net_loss, the_word_of_one_that_was_given_up_counts_nothing) {
     cr_assert_eq(nodes_run(3, hasty, come_back_late, NULL), 0);
 }
+
+/* --- whether a process still hears ------------------------------------------------------------- */
+
+/* Process 0 asks itself; deaf: what it has sent is not what it waits for, as if it did not come. */
+static void ask_oneself(node_t *node, void *arg) {
+    const bool deaf = *(const bool *)arg;
+    hd_net_t *net = node->net;
+    hd_net_lane_t *lane = &net->lane[0];
+    watch_all(node);
+    hd_lock(&lane->lock);
+    if (node->me == 0) {
+        hd_net_probe(net);
+        node_check(node, net->probing, "nothing is asked");
+        net->n_probes += deaf;
+        atomic_store(&net->has_losses, true);
+    }
+    hd_unlock(&lane->lock);
+    node_begin(node);
+    for (bool over = false; node->me == 0 && !over;) {
+        node_pump(node, "what becomes of it");
+        hd_lock(&lane->lock);
+        over = !net->probing;
+        hd_unlock(&lane->lock);
+    }
+    node_meet(node);
+    node_begin(node);
+    while (deaf && node->me != 0 && !hd_net_team_has_lost(node->team, 0)) {
+        node_pump(node, "a word that process 0 has gone");
+    }
+    node_check(node, hd_net_is_given_up(net) == (deaf && node->me == 0), "process %u", node->me);
+    node_meet(node);
+    leave(node);
+}
+
+Test(net_loss, who_hears_a_message_of_his_own_stays) {
+    bool deaf = false;
+    cr_assert_eq(nodes_run(2, shm, ask_oneself, &deaf), 0);
+}
+
+Test(net_loss, who_does_not_hear_a_message_of_his_own_goes) {
+    bool deaf = true;
+    cr_assert_eq(nodes_run(3, shm, ask_oneself, &deaf), 0);
+}
