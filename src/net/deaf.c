@@ -21,22 +21,23 @@ static hd_ucx_arrival_t ignore(hd_ucx_port_t *port, const void *header, size_t h
     return HD_UCX_DONE;
 }
 
-/* One that could not be sent says nothing of the lane. */
+/* A ping that could not be sent says nothing of its lane: it is not known whether that hears. */
+static void give_up(hd_net_ping_t *ping, const char *why) {
+    hd_info("a process can't reach itself to see whether it hears: %s", why);
+    ping->broken = true;
+    ping->net->probing = false;
+}
+
 static void on_sent(hd_ucx_request_t *ucx, ucc_status_t status) {
     hd_net_ping_t *ping = (hd_net_ping_t *)ucx;
     ping->under_way = false;
     if (status != UCC_OK) {
-        ping->broken = true;
-        ping->net->probing = false;
+        give_up(ping, ucc_status_string(status));
     }
 }
 
-/* It can't be told, then. */
 static void on_lost(hd_ucx_link_t *link, const char *why) {
-    hd_net_ping_t *probe = (hd_net_ping_t *)(void *)((char *)link - offsetof(hd_net_ping_t, link));
-    hd_info("a process can't reach itself to see whether it hears: %s", why);
-    probe->net->probing = false;
-    probe->broken = true;
+    give_up((hd_net_ping_t *)(void *)((char *)link - offsetof(hd_net_ping_t, link)), why);
 }
 
 static bool open_prober(hd_net_t *net) {
@@ -98,7 +99,7 @@ void hd_net_probe(hd_net_t *net) {
     }
 }
 
-/* What is sent now is heard, and what was sent before has been for long. */
+/* Has the ping of the last round come to the lane? */
 static bool has_heard(const hd_net_t *net, const hd_net_lane_t *lane) {
     /* relaxed: a number */
     return atomic_load_explicit(&lane->probed, memory_order_relaxed) == net->n_probes;

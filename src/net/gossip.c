@@ -1,7 +1,7 @@
 /* gossip.c: what is told to all processes by the watch's connections, and what has been heard
- * there: that a process is DEAD, that a link between two hosts is CUT, and that a team was ABORTed.
- * What follows from words that come is news.c's business. Any thread may call, under a lane's lock
- * or the watch's.
+ * there: that a process is DEAD, that a link between two hosts is CUT, that the ways between two
+ * processes are BROKEN, and that a team was ABORTed. What follows from words that come is news.c's
+ * business. Any thread may call, under a lane's lock or the watch's.
  *
  * Each process numbers what it says, and who hears it tells it on if that number of that process is
  * new. For every process that has ever said anything, the highest number is known, and which of the
@@ -25,15 +25,11 @@ enum { FEW = 64, MOST = 1 << 20 };
 
 /* --- who has said what: under the net's lock -------------------------------------------------- */
 
-static bool is_same(const uint64_t a[2], const uint64_t b[2]) {
-    return a[0] == b[0] && a[1] == b[1];
-}
-
 /* Returns where the token is in a table of so many places, a power of two, or where it would be. */
 static hd_net_known_t *place_of(hd_net_known_t *table, uint32_t room, const uint64_t token[2]) {
     uint32_t i = (uint32_t)hd_hash_mix(hd_hash_mix(1, token[0]), token[1]);
     while (table[i % room].token[0] | table[i % room].token[1] &&
-           !is_same(table[i % room].token, token)) {
+           !hd_net_same_token(table[i % room].token, token)) {
         i++;
     }
     return &table[i % room];
@@ -42,13 +38,13 @@ static hd_net_known_t *place_of(hd_net_known_t *table, uint32_t room, const uint
 /* What is known of the process with this token. NULL: nothing is. */
 static hd_net_known_t *find(const hd_net_t *net, const uint64_t token[2]) {
     hd_net_known_t *known = net->known_room ? place_of(net->known, net->known_room, token) : NULL;
-    return known && is_same(known->token, token) ? known : NULL;
+    return known && hd_net_same_token(known->token, token) ? known : NULL;
 }
 
 /* The same, noted down if it was not known; there is room (make_room). */
 static hd_net_known_t *know(hd_net_t *net, const uint64_t token[2]) {
     hd_net_known_t *known = place_of(net->known, net->known_room, token);
-    if (!is_same(known->token, token)) {
+    if (!hd_net_same_token(known->token, token)) {
         memcpy(known->token, token, sizeof(known->token));
         net->n_known++;
     }
@@ -104,23 +100,6 @@ static bool count(hd_net_known_t *known, uint64_t number) {
     return true;
 }
 
-/* --- aborts that were heard or told lately ---------------------------------------------------- */
-
-static bool is_aborted(const hd_net_t *net, uint64_t wire) {
-    bool known = false;
-    for (uint32_t i = 0; i < HD_NET_ABORTS && i < net->n_aborts && !known; i++) {
-        known = net->aborts[i] == wire;
-    }
-    return known;
-}
-
-static void note_abort(hd_net_t *net, uint64_t wire) {
-    net->aborts[net->n_aborts++ % HD_NET_ABORTS] = wire;
-    if (net->n_aborts == 2 * HD_NET_ABORTS) {
-        net->n_aborts = HD_NET_ABORTS; /* full from now on */
-    }
-}
-
 /* Notes down what the words say, which nobody has said here before. False: it was known. */
 static bool note(hd_net_t *net, const hd_words_t *words) {
     if (words->kind == HD_WORDS_DEAD) {
@@ -130,9 +109,9 @@ static bool note(hd_net_t *net, const hd_words_t *words) {
         return !known;
     }
     if (words->kind == HD_WORDS_ABORT) {
-        bool known = is_aborted(net, words->subject[0]);
+        bool known = hd_net_is_recent(net->aborts, HD_NET_ABORTS, net->n_aborts, words->subject[0]);
         if (!known) {
-            note_abort(net, words->subject[0]);
+            hd_net_note_recent(net->aborts, HD_NET_ABORTS, &net->n_aborts, words->subject[0]);
         }
         return !known;
     }
@@ -146,12 +125,12 @@ bool hd_words_are_new(hd_net_t *net, const hd_words_t *words) {
     bool room = make_room(net);
     bool fact = words->kind == HD_WORDS_DEAD && words->status == HD_DEAD_SURE;
     bool counts = words->kind == HD_WORDS_ABORT || fact || !is_dead(net, words->by);
-    bool new = room &&counts &&count(know(net, words->by), words->number) && note(net, words);
+    bool are_new = room && counts && count(know(net, words->by), words->number) && note(net, words);
     hd_unlock(&net->lock);
     if (!room) {
         hd_error("no memory for what other processes say of failures");
     }
-    return new;
+    return are_new;
 }
 
 void hd_words_forget(hd_net_t *net, const hd_words_t *words) {

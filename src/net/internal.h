@@ -367,8 +367,8 @@ struct hd_net_team {
 
 /* --- what processes tell each other by the watch ---------------------------------------------- */
 
-/* DEAD, ABORT, CUT and BROKEN travel, so their numbers stay; the others are what this process's own watch
- * has found. */
+/* DEAD, ABORT, CUT and BROKEN travel, so their numbers stay; the others are what this process's own
+ * watch has found. */
 typedef enum hd_words_kind {
     HD_WORDS_LOST = 1,
     HD_WORDS_LEFT,
@@ -380,8 +380,8 @@ typedef enum hd_words_kind {
     HD_WORDS_BROKEN
 } hd_words_kind_t;
 
-/* What is known of the life of a process. JUDGED: it has to go, but may live. SURE: the kernel of its
- * host says so, or it has said goodbye. */
+/* What is known of the life of a process. JUDGED: it has to go, but may live. SURE: the kernel of
+ * its host says so, or it has said goodbye. */
 typedef enum hd_death { HD_ALIVE, HD_DEAD_JUDGED, HD_DEAD_SURE } hd_death_t;
 
 /* As they travel, and as they are handed to lane 0. */
@@ -471,6 +471,20 @@ struct hd_net {
     alignas(HD_LINE_PAIR) hd_net_lane_t lane[HD_NET_MOST_LANES];
 };
 
+/* Wire ids, the last `room` of those that were noted; n counts them, and goes on from `room` when
+ * it comes to twice that. Under the net's lock. */
+static inline bool hd_net_is_recent(const uint64_t *ids, uint32_t room, uint32_t n, uint64_t wire) {
+    uint32_t i = 0, end = n < room ? n : room;
+    while (i < end && ids[i] != wire) {
+        i++;
+    }
+    return i < end;
+}
+static inline void hd_net_note_recent(uint64_t *ids, uint32_t room, uint32_t *n, uint64_t wire) {
+    ids[(*n)++ % room] = wire;
+    *n = *n == 2 * room ? room : *n;
+}
+
 /* --- algorithm.c: the words for algorithms ---------------------------------------------------- */
 
 /* hd_net_family_t of a collective's type. */
@@ -536,7 +550,8 @@ static inline bool hd_net_is_given_up(const hd_net_t *net) {
     return atomic_load_explicit(&net->given_up, memory_order_relaxed);
 }
 
-/* Are they told to those, too, who are connected later? What is said of a link is of that moment. */
+/* Are they told to those, too, who are connected later? What is said of a link is of that
+ * moment. */
 static inline bool hd_words_last(const hd_words_t *words) {
     return words->kind == HD_WORDS_DEAD || words->kind == HD_WORDS_ABORT;
 }
@@ -562,10 +577,13 @@ void hd_gossip_clear(hd_net_t *net);
 
 /* --- peer.c: other processes, and the ways to them -------------------------------------------- */
 
+static inline bool hd_net_same_token(const uint64_t one[2], const uint64_t other[2]) {
+    return one[0] == other[0] && one[1] == other[1];
+}
 /* The latest peer with this token; NULL: there is none. The caller holds the net's lock. */
 static inline hd_peer_t *hd_net_peer_with(const hd_net_t *net, const uint64_t token[2]) {
     hd_peer_t *peer = net->peers;
-    while (peer && (peer->token[0] != token[0] || peer->token[1] != token[1])) {
+    while (peer && !hd_net_same_token(peer->token, token)) {
         peer = peer->next;
     }
     return peer;
@@ -916,8 +934,8 @@ void hd_net_watch_close(hd_net_t *net);
 bool hd_net_watch_is_settled(hd_net_t *net, const hd_peer_t *peer);
 /* Watches the peer, if its address says how. The caller has a reference to the net. */
 void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer);
-/* An operation needs the peer, which is lost: the others have to hear of that if it has left, and
- * else it is found out what has become of the process. Under a lane's lock. */
+/* An operation needs the peer, which is lost: the others have to hear of that if it has left. What
+ * has become of it otherwise, hd_net_judge finds out. Under a lane's lock. */
 void hd_net_miss(hd_net_t *net, hd_peer_t *peer);
 /* Nothing has come of the peer's host for long. In lane 0. */
 void hd_net_lose_silent(hd_net_t *net, const hd_peer_t *peer);

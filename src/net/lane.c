@@ -19,7 +19,8 @@ _Static_assert(sizeof(struct ck_stack_entry) == sizeof(struct ck_stack_entry *) 
                    offsetof(hd_net_item_t, next) == 0,
                "an item begins with its entry in the stack");
 
-/* ck_stack_push_upmc, but for how it writes into the entry: whoever takes that may write it, too. */
+/* ck_stack_push_upmc, but for how it writes into the entry: whoever takes that may write it,
+ * too. */
 static void push(struct ck_stack *stack, struct ck_stack_entry *entry) {
     struct ck_stack_entry *top = ck_pr_load_ptr(&stack->head);
     do {

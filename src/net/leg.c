@@ -344,8 +344,8 @@ static void abandon(hd_leg_t *leg) {
 }
 
 /* A process that is alive, but does nothing, may keep a buffer for as long as it likes. The ways to
- * such a process are cut, and so it has the buffer no longer: not without NET_SURVIVE, with which
- * the kernel copies nothing from process to process that UCX can't call back. */
+ * such a process are cut, and then it has the buffer no longer. Without NET_SURVIVE the kernel may
+ * copy from the buffer all the same, which UCX can't call back: so the leg waits. */
 static void cut_off(hd_leg_t *leg, uint64_t now) {
     const hd_net_t *net = leg->team->net;
     if (!net->survive || !net->cut_off_ns || now - leg->failing < net->cut_off_ns) {

@@ -38,8 +38,8 @@ enum {
     ANSWER = 5,     /* and so long the others have to say that they are there, or to go */
     MOST_BREAKS = 3 /* of the ways to a process that is there */
 };
-/* ns: of the time in which it has not judged, so much counts; and a cut that was judged so long ago is a new one
- * if somebody says so again. */
+/* ns: of the time in which it has not judged, so much counts; and a cut that was judged so long ago
+ * is a new one if somebody says so again. */
 static const uint64_t away = 200000000, past = 10000000000;
 
 typedef struct news {
@@ -55,10 +55,6 @@ static hd_peer_t *peers_of(hd_net_t *net) {
     hd_peer_t *first = net->peers;
     hd_unlock(&net->lock);
     return first;
-}
-
-static bool is_same(const uint64_t a[2], const uint64_t b[2]) {
-    return a[0] == b[0] && a[1] == b[1];
 }
 
 /* The others have given up this process, and will take nothing from it any more: so it gives up
@@ -92,7 +88,7 @@ static void look_for_damage(hd_net_t *net, const uint64_t token[2]) {
 /* Loses all peers of the process with this token. left: it has said so. */
 static void lose_all(hd_net_t *net, const uint64_t token[2], bool left, const char *why) {
     for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
-        if (!is_same(peer->token, token)) {
+        if (!hd_net_same_token(peer->token, token)) {
             continue;
         }
         if (left) {
@@ -104,7 +100,7 @@ static void lose_all(hd_net_t *net, const uint64_t token[2], bool left, const ch
 }
 
 static void take_dead(hd_net_t *net, const uint64_t token[2]) {
-    if (is_same(token, net->token)) {
+    if (hd_net_same_token(token, net->token)) {
         be_given_up(net);
     } else {
         lose_all(net, token, false, "another process says that it is gone");
@@ -169,8 +165,8 @@ static void hear_cut(hd_net_t *net, uint64_t by, uint64_t other) {
     }
 }
 
-/* Returns the host of the most cuts, of several the one with the highest number, leaving out cuts of
- * bits in `done`. 0: there are none. Cuts of which one side alone has been heard count, too: the
+/* Returns the host of the most cuts, of several the one with the highest number, leaving out cuts
+ * of bits in `done`. 0: there are none. Cuts of which one side alone has been heard count, too: the
  * word of the other may be on its way. */
 static uint64_t worst_host(const hd_net_t *net, uint64_t done) {
     uint64_t worst = 0;
@@ -360,7 +356,7 @@ static uint32_t has_sent(hd_net_t *net, const hd_peer_t *peer, uint32_t *number)
     for (uint32_t b = 0; b < HD_NET_TABLE && !of; b++) {
         for (const hd_net_team_t *team = net->table[b]; team && !of; team = team->next) {
             for (uint32_t i = 0; i < team->n && !of; i++) {
-                bool it = team->peer[i] && is_same(team->peer[i]->token, peer->token);
+                bool it = team->peer[i] && hd_net_same_token(team->peer[i]->token, peer->token);
                 *number = i;
                 of = it && team->lane[0].peer[i].in ? team->n : 0;
             }
@@ -425,7 +421,7 @@ static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
     } else if (words.kind == HD_WORDS_CUT) {
         hear_cut(net, words.subject[0], words.subject[1]);
     } else if (words.kind == HD_WORDS_BROKEN) {
-        if (is_same(words.subject, net->token)) {
+        if (hd_net_same_token(words.subject, net->token)) {
             take_broken(net, words.by);
         }
     } else {
@@ -460,15 +456,15 @@ static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
 
 static bool make_sense(const hd_words_t *words) {
     static const uint64_t nobody[2];
-    if (words->number == 0 || is_same(words->by, nobody)) {
+    if (words->number == 0 || hd_net_same_token(words->by, nobody)) {
         return false;
     }
     switch (words->kind) {
     case HD_WORDS_DEAD:
-        return !is_same(words->subject, nobody) &&
+        return !hd_net_same_token(words->subject, nobody) &&
                (words->status == HD_DEAD_JUDGED || words->status == HD_DEAD_SURE);
     case HD_WORDS_BROKEN:
-        return !is_same(words->subject, nobody);
+        return !hd_net_same_token(words->subject, nobody);
     case HD_WORDS_CUT:
         return words->subject[0] && words->subject[1] && words->subject[0] != words->subject[1];
     case HD_WORDS_ABORT:

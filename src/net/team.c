@@ -31,9 +31,7 @@ hd_net_team_t *hd_net_team_find(const hd_net_lane_t *lane, uint64_t wire, bool *
         *gone = true;
         team = NULL;
     }
-    for (uint32_t i = 0; !team && !*gone && i < HD_NET_GONE && i < net->n_gone; i++) {
-        *gone = net->gone[i] == wire;
-    }
+    *gone = *gone || (!team && hd_net_is_recent(net->gone, HD_NET_GONE, net->n_gone, wire));
     hd_unlock(&net->lock);
     return team;
 }
@@ -61,10 +59,7 @@ void hd_net_team_forget(hd_net_team_t *team) {
     hd_net_t *net = team->net;
     hd_lock(&net->lock);
     *find(net, team->wire) = team->next;
-    net->gone[net->n_gone++ % HD_NET_GONE] = team->wire;
-    if (net->n_gone == 2 * HD_NET_GONE) {
-        net->n_gone = HD_NET_GONE; /* full from now on */
-    }
+    hd_net_note_recent(net->gone, HD_NET_GONE, &net->n_gone, team->wire);
     hd_unlock(&net->lock);
 }
 
@@ -127,8 +122,8 @@ void hd_net_team_left(hd_net_team_t *team, uint32_t source, uint64_t last) {
     atomic_store_explicit(&team->net->has_losses, true, memory_order_relaxed);
 }
 
-/* What it has sent before may still come, in other lanes or by rendezvous; but of numbered exchanges
- * it is known which it has taken part in. */
+/* What it has sent before may still come, in other lanes or by rendezvous; but of numbered
+ * exchanges it is known which it has taken part in. */
 bool hd_net_team_lacks(const hd_net_team_t *team, uint32_t process, const hd_net_key_t *key,
                        uint64_t ns) {
     const hd_net_team_peer_t *peer = &team->lane[0].peer[process];

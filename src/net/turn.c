@@ -45,7 +45,7 @@ static bool is_time_to_look(hd_net_lane_t *lane) {
 
 /* New legs send before UCX looks for what has come: that look may be a system call. */
 void hd_net_lane_turn(hd_net_lane_t *lane) {
-    if (++lane->turns % HD_NET_CLOCK_TURNS == 0 && is_time_to_look(lane)) {
+    if (++lane->turns % HD_NET_CLOCK_TURNS == 0 && lane->number == 0 && is_time_to_look(lane)) {
         look_at_watch(lane);
     }
     lane->moved = hd_net_lane_take(lane);

@@ -85,8 +85,8 @@ bool hd_watch_is_settled(hd_watch_t *watch, const uint64_t identity[2]);
 bool hd_watch_look(hd_watch_t *watch);
 /* For poll(): readable if a look is worth it. */
 int hd_watch_descriptor(const hd_watch_t *watch);
-/* To all whose connections are open. lasting: and, once they are, to those that connect later: these
- * hear what lasts of the last thousand words. At most HD_WATCH_WORDS. */
+/* To all whose connections are open. lasting: and, once they are, to those that connect later:
+ * these hear what lasts of the last thousand words. At most HD_WATCH_WORDS. */
 void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes, bool lasting);
 /* Of kept processes: how many are connected. For tests and for heddle_info. */
 uint32_t hd_watch_connected(hd_watch_t *watch);

@@ -106,17 +106,22 @@ static world_t *open_world(const process_t *process) {
 
 /* --- a process is killed ---------------------------------------------------------------------- */
 
-static int lose_one(const process_t *process, void *arg) {
-    (void)arg;
-    world_t *world = open_world(process);
-    ucc_team_h old[MOST], left[MOST];
-    mine_of(world, old);
-    meet(process, world, old);
+/* Makes a team of all, kills the victim, and returns whether the team failed as it should. */
+static bool loses_victim(const process_t *process, world_t **world, ucc_team_h *teams) {
+    *world = open_world(process);
+    mine_of(*world, teams);
+    meet(process, *world, teams);
     if (process->me == VICTIM) {
         kill(getpid(), SIGKILL);
     }
-    ucc_status_t status = barrier(world, old);
-    int bad = status != UCC_ERR_IO_ERROR;
+    return barrier(*world, teams) == UCC_ERR_IO_ERROR;
+}
+
+static int lose_one(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world;
+    ucc_team_h old[MOST], left[MOST];
+    int bad = !loses_victim(process, &world, old);
     shrink(world, old, left);
     for (uint32_t k = 0; k < world_count(world); k++) {
         uint64_t size, number = 0, ep = number_of(left[k], &size);
@@ -150,14 +155,9 @@ Test(shrink, one_process_that_is_left_is_a_team) {
 static int lose_half(const process_t *process, void *arg) {
     (void)arg;
     setenv("HEDDLE_NET_QUORUM", "y", 1);
-    world_t *world = open_world(process);
+    world_t *world;
     ucc_team_h old[MOST], left[MOST];
-    mine_of(world, old);
-    meet(process, world, old);
-    if (process->me == VICTIM) {
-        kill(getpid(), SIGKILL);
-    }
-    int bad = barrier(world, old) != UCC_ERR_IO_ERROR;
+    int bad = !loses_victim(process, &world, old);
     if (2 * world_count(world) > process->size) {
         shrink(world, old, left);
         destroy(world, left);
