@@ -546,9 +546,6 @@ ucc_status_t heddle_team_abort(ucc_team_h team);
  *  all. Where the new team has not formed, destroy it and shrink the old one again; where it has,
  *  shrink the new one. All of them meet. A process that the others have given
  *  up (because a link broke, or it did not react) is left alone, with its own endpoints.
- *      While an endpoint of this process still has the team that an earlier call has made of the
- *  same processes, the new team waits until that one ends; heddle_shrink() fails after some
- *  milliseconds of this.
  *  @param [in]  team  created by any way; UCC_ERR_NOT_SUPPORTED if all its endpoints live in this
  *                     process
  *  @param [out] left  to be driven by ucc_team_create_test(), as any new team */

@@ -41,7 +41,10 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
         return UCC_ERR_NO_MEMORY;
     }
     hd_group_t *group = parent->group;
-    hd_meet_key_t key = hd_form_count_call(parent, HD_MEET_SPLIT);
+    hd_lock(&parent->lock);
+    uint64_t number = ++parent->splits;
+    hd_unlock(&parent->lock);
+    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = group->serial, .id = number};
     hd_forming_t *f = team->forming;
     team->n = parent->n;
     team->ep = parent->ep;
@@ -52,7 +55,9 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
         hd_form_start_meeting(team, &key, group->n, hd_group_member(group, parent->ep), included);
     if (status != UCC_OK) {
         if (!f->counted) { /* it may be tried again, and the others wait at this number */
-            hd_form_uncount_call(parent, &key);
+            hd_lock(&parent->lock);
+            parent->splits -= parent->splits == number;
+            hd_unlock(&parent->lock);
         }
         return hd_form_give_out(team, status, out);
     }

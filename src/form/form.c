@@ -17,8 +17,6 @@
 
 #include "core/fork.h"
 
-#include <sched.h>
-
 /* --- create ----------------------------------------------------------------------------------- */
 
 /* Takes the endpoint's part of the team's memory from the parameters, or allocates it. */
@@ -228,20 +226,14 @@ ucc_status_t hd_team_create_test(ucc_team_h team) {
 
 /* If the team has been aborted meanwhile, its operations say so: it is a team all the same. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team) {
-    /* patience with endpoints that still have an earlier team of the same wire id (shrink.c) */
-    enum { PATIENCE_US = 5000 };
     ucc_status_t status = UCC_OK;
-    uint64_t since = hd_ticks();
     if (team->state == HD_TEAM_FAILED) {
         return team->failure;
     }
     while (status == UCC_OK && team->forming->step != STEP_COMPLETE) {
         status = step(team);
-        if (status == UCC_INPROGRESS) {
-            sched_yield(); /* those endpoints' threads may need this processor */
-            status = hd_ticks() - since < PATIENCE_US * hd_ticks_per_us ? UCC_OK : UCC_ERR_IO_ERROR;
-        }
     }
+    hd_assert(status != UCC_INPROGRESS); /* these teams meet without a wait */
     if (status != UCC_OK) {
         hd_form_fail(team, status);
     } else {

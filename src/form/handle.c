@@ -150,7 +150,7 @@ void hd_form_drop(ucc_team_h team) {
     }
     hd_roll_end(&f->roll);
     hd_free(f->process);
-    hd_free(f->origin.endpoint);
+    hd_origin_drop(f->origin);
     hd_roll_end_room(f);
 }
 

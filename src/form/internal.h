@@ -34,9 +34,12 @@ struct hd_forming {
     hd_roll_t roll;
     hd_net_process_t *process; /* as the net knows them; NULL: all live in this process */
     uint64_t wire;             /* names a team of several processes on the network */
-    hd_origin_t origin;        /* of a team that was left by another one, of several processes */
-    bool ahead;                /* the team does not wait for other processes (span.h) */
-    hd_notice_t notice;        /* up while this endpoint is forming by an exchange */
+    /* Of a team that is made of the survivors of another one: a reference, and its endpoints'
+     * numbers there, which live as long as the meeting. NULL, both: it is not. */
+    hd_origin_t *origin;
+    const uint64_t *in_origin;
+    bool ahead;         /* the team does not wait for other processes (span.h) */
+    hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_meeting_t *meeting;
     uint32_t meets, participant; /* participants of the meeting; which of them this one is */
     bool counted;       /* the others of its meeting know that it has come, or has failed */
@@ -88,7 +91,7 @@ void hd_form_leave(ucc_team_h team);
 ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of,
                                const hd_net_process_t *process, const hd_list_t *list, uint32_t me);
 /* Makes this process's group of a team in several processes, with its crossing, to which the roll's
- * span and net, and the origin, belong then. names: records with the user's names for the
+ * span and net belong then. names: records with the user's names for the
  * endpoints; NULL: they have none. */
 ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd_group_t **out);
 /* Tells the other processes that there will be no group here. Only who could have made it does. */
@@ -106,10 +109,6 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
 /* Fails a meeting of n, for participant `me`, who can't take part in it. Returns false if there is
  * no memory even for that, and nobody knows of it. */
 bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why);
-/* Counts one more SPLIT or SHRINK of a parent by this endpoint; returns the key of its meeting. */
-hd_meet_key_t hd_form_count_call(ucc_team_h parent, hd_meet_kind_t kind);
-/* Takes that back: nobody knows of the call. */
-void hd_form_uncount_call(ucc_team_h parent, const hd_meet_key_t *key);
 
 /* A set whose members make teams of lists of themselves. */
 typedef struct hd_known {

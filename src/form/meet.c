@@ -164,12 +164,6 @@ ucc_status_t hd_form_meet(ucc_team_h team) {
     } else if (f->sort_labels && (failed = sort_label(team)) != UCC_OK) {
         return failed;
     }
-    if (f->origin.endpoint && !hd_meeting_is_made(f->meeting) &&
-        hd_net_has_team(f->roll.net, f->wire)) {
-        /* an endpoint of this process still has the team of the same wire id that was made
-         * before */
-        return UCC_INPROGRESS;
-    }
     hd_group_t *group = hd_meeting_object(f->meeting, make_group, team, drop_group);
     if (!group) {
         return hd_meeting_failed(f->meeting); /* whoever makes none has failed it */
@@ -216,23 +210,6 @@ bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, u
     }
     hd_meeting_release(meeting, true);
     return true;
-}
-
-static uint64_t *calls_of(ucc_team_h parent, hd_meet_kind_t kind) {
-    return kind == HD_MEET_SPLIT ? &parent->splits : &parent->shrinks;
-}
-
-hd_meet_key_t hd_form_count_call(ucc_team_h parent, hd_meet_kind_t kind) {
-    hd_lock(&parent->lock);
-    uint64_t number = ++*calls_of(parent, kind);
-    hd_unlock(&parent->lock);
-    return (hd_meet_key_t){.kind = kind, .scope = parent->group->serial, .id = number};
-}
-
-void hd_form_uncount_call(ucc_team_h parent, const hd_meet_key_t *key) {
-    hd_lock(&parent->lock);
-    *calls_of(parent, key->kind) -= *calls_of(parent, key->kind) == key->id;
-    hd_unlock(&parent->lock);
 }
 
 /* --- by an id --------------------------------------------------------------------------------- */

@@ -9,13 +9,17 @@
  * If a process dies in the greeting, some processes have a team that they believe to be good, and
  * others come again. The former find their team broken and shrink it. The wire ids must be the same
  * then, whether a team was left by the first loss or by the second. So every team that was made
- * here knows its ORIGIN, the team that all of them come from, and the wire id follows from the
- * origin's, and from which of the origin's endpoints are left. If nobody is lost, the wire id
- * follows from the team itself.
+ * here knows its ORIGIN, the team that all of them come from.
  *
- * Endpoints of one process must believe the same at their k-th call. So the first of them decides
- * who the survivors are, and if one of them fails at its k-th call, the others fail at theirs,
- * whenever they come: otherwise their numbers of calls would differ from then on.
+ * Nor need anybody be lost: a team may fail because somebody aborts it, or lacks memory. So
+ * processes count their attempts to make a team of the same survivors of one origin, and the wire
+ * id says which one it is. An attempt that fails in one process fails in all: it tells them, and
+ * one that comes later finds that it was told. So whoever is behind catches up, and all meet. It
+ * makes no difference from which of the teams with this origin each of them comes.
+ *
+ * Neither does it inside a process. Its endpoints meet at their k-th call for any of these teams,
+ * of all of which they are members. The first of them decides who the survivors are, and if one of
+ * them fails at its k-th call, the others fail at theirs, whenever they come.
  */
 #include "form/internal.h"
 
@@ -23,9 +27,47 @@
 
 /* Who is left, as the endpoints of this process believe at one of their calls. */
 typedef struct survivors {
+    uint64_t wire; /* of the team that they make */
     uint32_t n;
-    uint64_t left[]; /* those that are left, by their numbers in the team, ascending */
+    uint64_t left[]; /* those that are left, by their numbers in the origin, ascending */
 } survivors_t;
+
+/* The same, for those that come from one of the teams. */
+typedef struct view {
+    const survivors_t *survivors;
+    const hd_crossing_t *team;
+} view_t;
+
+static uint64_t in_origin(const hd_crossing_t *team, uint32_t endpoint) {
+    return team->in_origin ? team->in_origin[endpoint] : endpoint;
+}
+
+/* Returns the number in the team of survivor i; an endpoint that is not there: n. */
+static uint64_t member_at(const void *entries, uint32_t i) {
+    const view_t *view = entries;
+    uint64_t wanted = view->survivors->left[i];
+    uint32_t low = 0, high = view->team->span->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        bool below = in_origin(view->team, middle) < wanted;
+        low = below ? middle + 1 : low;
+        high = below ? high : middle;
+    }
+    bool there = low < view->team->span->n && in_origin(view->team, low) == wanted;
+    return there ? low : view->team->span->n;
+}
+
+/* Counts one more attempt to make a team of these survivors, and returns its wire id. */
+static uint64_t name(hd_origin_t *origin, const survivors_t *s) {
+    hd_fingerprint_t left = hd_fingerprint(s->left, s->n);
+    hd_lock(&origin->lock);
+    bool again = left.word[0] == origin->left.word[0] && left.word[1] == origin->left.word[1];
+    uint64_t attempt = origin->attempts = again ? origin->attempts + 1 : 1;
+    origin->left = left;
+    hd_unlock(&origin->lock);
+    uint64_t list = hd_hash_mix(hd_hash_mix(origin->wire, left.word[0]), left.word[1]);
+    return hd_hash_mix(list, attempt);
+}
 
 /* Decides who is left. NULL: no memory (logged). */
 static void *decide(void *arg) {
@@ -39,31 +81,29 @@ static void *decide(void *arg) {
     for (uint32_t i = 0; i < span->n; i++) {
         uint32_t p = span->process_of[i];
         if (p == span->mine || !hd_net_team_has_lost(crossing->team, p)) {
-            s->left[s->n++] = i;
+            s->left[s->n++] = in_origin(crossing, i);
         } else {
             hd_net_team_tell_loss(crossing->team, p);
         }
     }
+    s->wire = name(crossing->origin, s);
     return s;
 }
 
-/* Gives a new team of several processes its origin, and a wire id. */
-static ucc_status_t name(hd_forming_t *f, const hd_crossing_t *crossing, const survivors_t *s) {
-    const hd_origin_t *origin = &crossing->origin;
-    uint64_t *endpoint = hd_alloc(HD_LINE, s->n * sizeof(*endpoint));
-    if (!endpoint) {
-        hd_error("no memory to shrink a team of %u", crossing->span->n);
-        return UCC_ERR_NO_MEMORY;
+/* Finds the caller among the survivors. UCC_ERR_IO_ERROR: some of them are not in its team. */
+static ucc_status_t find_me(const view_t *view, uint64_t ep, uint32_t *me) {
+    bool found = false;
+    for (uint32_t i = 0; i < view->survivors->n; i++) {
+        uint64_t member = member_at(view, i);
+        if (member == view->team->span->n) {
+            hd_error("endpoint %llu is not in a team that its process shrinks, and was lost before",
+                     (unsigned long long)view->survivors->left[i]);
+            return UCC_ERR_IO_ERROR;
+        }
+        *me = member == ep ? i : *me;
+        found = found || member == ep;
     }
-    for (uint32_t i = 0; i < s->n; i++) {
-        endpoint[i] = origin->endpoint ? origin->endpoint[s->left[i]] : s->left[i];
-    }
-    f->origin.endpoint = endpoint;
-    f->origin.wire = origin->endpoint ? origin->wire : hd_hash_mix(crossing->wire, 0x0716);
-    hd_fingerprint_t list = hd_fingerprint(endpoint, s->n);
-    f->wire = s->n == crossing->span->n
-                  ? hd_hash_mix(crossing->wire, 0x5a3e)
-                  : hd_hash_mix(hd_hash_mix(f->origin.wire, list.word[0]), list.word[1]);
+    hd_assert(found); /* the caller's process is always left */
     return UCC_OK;
 }
 
@@ -73,30 +113,54 @@ static ucc_status_t choose(ucc_team_h parent, ucc_team_h team) {
     hd_crossing_t *crossing = parent->crossing;
     hd_forming_t *f = team->forming;
     const survivors_t *s = hd_meeting_prelude(f->meeting, decide, crossing, hd_free);
+    const view_t view = {.survivors = s, .team = crossing};
     uint32_t me = 0;
     if (!s) {
         return UCC_ERR_NO_MEMORY;
     }
+    ucc_status_t status = find_me(&view, parent->ep, &me);
     if (hd_config_bool(parent->lib->config, HD_CFG_LIB_NET_QUORUM) &&
         2 * (uint64_t)s->n <= crossing->span->n) {
         hd_error("%u of %u endpoints of a team are left: no more than half, so they form none "
                  "(NET_QUORUM=y)",
                  s->n, crossing->span->n);
-        return UCC_ERR_NO_RESOURCE;
+        status = UCC_ERR_NO_RESOURCE;
     }
-    while (s->left[me] != parent->ep) { /* the caller's process is always left */
-        me++;
+    if (status == UCC_OK) {
+        const hd_list_t list = {member_at, &view, s->n};
+        f->wire = s->wire;
+        f->in_origin = s->left;
+        f->origin = crossing->origin;
+        hd_origin_keep(f->origin);
+        status = hd_form_take_list(team, crossing->span, crossing->process, &list, me);
     }
-    hd_list_t list = hd_list_of(s->left, s->n);
-    ucc_status_t status = s->n > f->meets ? name(f, crossing, s) : UCC_OK;
-    return status == UCC_OK ? hd_form_take_list(team, crossing->span, crossing->process, &list, me)
-                            : status;
+    if (status != UCC_OK && s->n > f->meets) {
+        hd_net_refuse(crossing->net, s->wire, status);
+    }
+    return status;
+}
+
+/* Counts one more call of the endpoint's for a team with this origin, and returns the key of the
+ * meeting for it. */
+static hd_meet_key_t count_call(hd_origin_t *origin, uint32_t me) {
+    hd_lock(&origin->lock);
+    uint64_t number = ++origin->calls[me];
+    hd_unlock(&origin->lock);
+    return (hd_meet_key_t){.kind = HD_MEET_SHRINK, .scope = origin->serial, .id = number};
+}
+
+/* Takes that back: nobody knows of the call. */
+static void uncount_call(hd_origin_t *origin, uint32_t me, const hd_meet_key_t *key) {
+    hd_lock(&origin->lock);
+    origin->calls[me] -= origin->calls[me] == key->id;
+    hd_unlock(&origin->lock);
 }
 
 ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
     const hd_span_t *span = parent->crossing->span;
+    hd_origin_t *origin = parent->crossing->origin;
     uint32_t n = hd_span_count(span, span->mine), me = span->local_of[parent->ep];
-    hd_meet_key_t key = hd_form_count_call(parent, HD_MEET_SHRINK);
+    hd_meet_key_t key = count_call(origin, me);
     hd_net_look(parent->crossing->net); /* hear what can be known of losses */
     hd_span_drain();
     ucc_status_t status = team ? hd_form_start_meeting(team, &key, n, me, true) : UCC_ERR_NO_MEMORY;
@@ -107,7 +171,7 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
         }
     } else if (!team || !team->forming->counted) {
         if (!hd_form_refuse_meeting(&key, n, me, status)) {
-            hd_form_uncount_call(parent, &key);
+            uncount_call(origin, me, &key);
         }
     } else if (status != UCC_ERR_NO_MEMORY) {
         /* Another endpoint of this process has given up. So this team has failed to form, as it has

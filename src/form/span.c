@@ -95,8 +95,11 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
         hd_net_team_abort(refused, why);
         hd_net_pump(f->roll.net);
         hd_net_team_destroy(refused);
-    } else if (status == UCC_ERR_NO_MEMORY && f->parent && hd_group_crossing(f->parent)) {
-        hd_form_fail_parent(team, why);
+    } else if (status == UCC_ERR_NO_MEMORY) {
+        hd_net_refuse(f->roll.net, f->wire, why);
+        if (f->parent && hd_group_crossing(f->parent)) {
+            hd_form_fail_parent(team, why);
+        }
     }
 }
 
@@ -114,23 +117,27 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
     hd_group_config_t config = hd_team_span_config(team->lib, team->sync_type);
     hd_group_t *group = hd_group_create(hd_span_count(f->roll.span, f->roll.span->mine), &config);
     uint64_t *labels = labels_of(team, names);
+    uint64_t *in_origin = f->origin ? hd_alloc(HD_LINE, team->n * sizeof(*in_origin)) : NULL;
     ucc_status_t status = UCC_ERR_NO_MEMORY;
-    if (group && labels) {
+    if (in_origin) {
+        memcpy(in_origin, f->in_origin, team->n * sizeof(*in_origin));
+    }
+    if (group && labels && (in_origin || !f->origin)) {
         uint32_t terms = hd_record_terms(team->lib->config, group->two_sided, team->n);
         status = hd_crossing_create(group, f->roll.span, f->roll.net, f->wire, f->process, labels,
-                                    terms, f->origin, team->lib->config);
+                                    terms, f->origin, in_origin, team->lib->config);
     }
     if (status != UCC_OK) {
         if (group) { /* nobody has joined it, nor has any other process greeted it */
             hd_home_unpin(&group->home);
         }
         hd_free(labels);
+        hd_free(in_origin);
         return status;
     }
     hd_group_crossing(group)->ahead = f->ahead;
     hd_assert(hd_group_crossing(group)->net == f->roll.net);
-    f->origin.endpoint = NULL;
-    f->roll.net = NULL; /* they are the crossing's now, as the labels and the origin are */
+    f->roll.net = NULL; /* they are the crossing's now, as the labels are */
     f->roll.span = NULL;
     *out = group;
     return UCC_OK;

@@ -205,6 +205,6 @@ void hd_net_tell_cut(hd_net_t *net, uint64_t host) {
     tell(net, (hd_words_t){.kind = HD_WORDS_CUT, .subject = {net->host, host}});
 }
 
-void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why) {
+void hd_net_refuse(hd_net_t *net, uint64_t wire, ucc_status_t why) {
     tell(net, (hd_words_t){.kind = HD_WORDS_ABORT, .status = (int32_t)why, .subject = {wire, 0}});
 }

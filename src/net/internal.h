@@ -277,12 +277,11 @@ struct hd_net_team_lane {
     hd_parked_t *parked[HD_NET_BUCKETS];
     /* names of legs that have ended well: nothing may come for them; 0: none */
     uint64_t closed[HD_NET_CLOSED];
-    hd_message_t *held;  /* sends that wait for their receivers to come nearer */
-    uint64_t floor;      /* all numbered exchanges below were consumed */
-    uint64_t highest;    /* number of an exchange that was opened, and one more */
-    uint32_t n_numbered; /* open legs of numbered exchanges */
-    bool returns; /* the processes' greeting was here: the team's wire id may be used again ... */
-    bool greeted; /* ... and it is over */
+    hd_message_t *held;       /* sends that wait for their receivers to come nearer */
+    uint64_t floor;           /* all numbered exchanges below were consumed */
+    uint64_t highest;         /* number of an exchange that was opened, and one more */
+    uint32_t n_numbered;      /* open legs of numbered exchanges */
+    bool greeted;             /* the processes' greeting is over */
     hd_net_team_peer_t *peer; /* by number in the team */
 };
 
@@ -569,7 +568,6 @@ bool hd_net_is_surely_dead(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2], hd_death_t death);
 void hd_net_tell_broken(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_cut(hd_net_t *net, uint64_t host);
-void hd_net_tell_abort(hd_net_t *net, uint64_t wire, ucc_status_t why);
 /* Makes room for what that process says, and for what is said of it. False: no memory. */
 bool hd_gossip_meet(hd_net_t *net, const uint64_t token[2]);
 /* Forgets all. By the thread that closes the net. */
@@ -799,17 +797,11 @@ void hd_park_drop_all(hd_net_team_lane_t *tl);
 /* The leg is over: messages do not find it any more, and what is left with it goes. */
 void hd_park_close(hd_leg_t *leg);
 
-/* A message has come for a team that is not known here: maybe not yet, or, if the team is `gone`,
- * not again. */
+/* A message has come for a team that is not known here, maybe not yet. */
 hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
-                               bool rendezvous, bool gone);
+                               bool rendezvous);
 /* An early message for that team, unlinked; the caller drops it. NULL: there is no more. */
 hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, uint64_t wire);
-/* Is it a greeting of a team whose wire id may be used again? */
-bool hd_park_may_return(const hd_wire_t *wire);
-/* A greeting, or an abort, ends older attempts to form its team: drops what waits for those. True:
- * there was such a message. */
-bool hd_park_forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire);
 /* Drops and frees what is left in the lane. By the thread that closes the net. */
 void hd_park_clear(hd_net_lane_t *lane);
 

@@ -112,7 +112,6 @@ void hd_net_match_open(hd_leg_t *leg) {
         }
     }
     if (leg->key.class == HD_NET_FORMING && leg->key.number == 0) {
-        tl->returns = leg->key.ordinal == 1;
         deliver_early(hd_net_team_lane_of(tl), tl);
     }
 }
@@ -121,15 +120,7 @@ void hd_net_match_open(hd_leg_t *leg) {
 
 static hd_ucx_arrival_t arrive(hd_net_team_lane_t *tl, const hd_wire_t *wire, void *data,
                                bool rendezvous) {
-    hd_net_lane_t *lane = hd_net_team_lane_of(tl);
-    bool failed = hd_net_team_failure(tl->team) != UCC_OK;
-    if (hd_park_may_return(wire) && (failed || tl->greeted)) {
-        return hd_park_early(lane, wire, data, rendezvous, true); /* of the next attempt */
-    }
-    if (wire->kind == HD_WIRE_ABORT && lane->n_early && hd_park_forget_attempts(lane, wire)) {
-        return HD_UCX_DONE; /* likewise: this one has nothing to do with it */
-    }
-    if (failed) {
+    if (hd_net_team_failure(tl->team) != UCC_OK) {
         return HD_UCX_DONE;
     }
     if (wire->kind == HD_WIRE_ABORT) {
@@ -166,7 +157,7 @@ hd_ucx_arrival_t hd_net_match_arrive(hd_net_lane_t *lane, const void *header, si
     hd_net_add_up(&lane->traffic.bytes_received, wire.bytes);
     hd_net_team_t *team = hd_net_team_find(lane, wire.team, &gone);
     if (!team) {
-        return hd_park_early(lane, &wire, data, rendezvous, gone);
+        return gone ? HD_UCX_DONE : hd_park_early(lane, &wire, data, rendezvous);
     }
     if (wire.source >= team->n || wire.source == team->me) {
         if (hd_net_lane_may_log(lane)) {
@@ -186,9 +177,9 @@ void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t id, ucc_status_t why) {
                             .status = why};
     bool gone;
     hd_net_team_t *team = hd_net_team_find(lane, id, &gone);
-    if (!team) {
-        (void)hd_park_early(lane, &wire, NULL, false, gone);
-    } else if (hd_net_team_failure(team) == UCC_OK) {
+    if (!team && !gone) {
+        (void)hd_park_early(lane, &wire, NULL, false);
+    } else if (team && hd_net_team_failure(team) == UCC_OK) {
         abort_team(team, &wire);
     }
 }

@@ -7,7 +7,7 @@
  *          of its legs
  *   PEER   another process, by its identity and address; shared by all teams that both are in
  *   TEAM   the processes of a team (hd_net_team_t): a wire id, which is the same in all of them and
- *          never used again (but for teams of those that are left of one), and a peer each
+ *          never used again, and a peer each
  *   LEG    one collective among processes, of one exchange or of one segment of it: a state machine
  *          that its starter steps and that sends and receives
  *   SWAP   an exchange of few bytes among few processes, without a leg
@@ -129,6 +129,8 @@ void hd_net_team_tell_loss(const hd_net_team_t *team, uint32_t process);
 /* Tells all other processes that the team has failed; theirs is lost then. Once is enough. Any
  * thread; who destroys the team at once tells them all the same. */
 void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
+/* Tells all that the watch reaches that there will be no team of that wire id. */
+void hd_net_refuse(hd_net_t *net, uint64_t wire, ucc_status_t why);
 
 /* --- swaps (swap.c) --------------------------------------------------------------------------- */
 
@@ -193,8 +195,7 @@ void hd_net_swap_over(hd_net_team_t *team, uint64_t k);
 /* How the exchange that a leg belongs to is named: the same in all processes of the team. */
 typedef enum hd_net_class {
     /* Among processes that are just forming the team; may come before the team is known. The number
-     * of the greeting is 0; its ordinal is 1 if there may be a team of the same wire id again: then
-     * what comes too late for one is for the next */
+     * of the greeting is 0. */
     HD_NET_FORMING,
     HD_NET_NUMBERED,   /* number: of the main board; ordinal: 1 */
     HD_NET_TAG,        /* number: the tag; ordinal: how-manieth of it */

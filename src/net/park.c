@@ -221,33 +221,6 @@ static void sweep(hd_net_lane_t *lane, uint64_t ns) {
     }
 }
 
-bool hd_park_may_return(const hd_wire_t *wire) {
-    return wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && wire->number == 0 &&
-           wire->ordinal == 1;
-}
-
-/* Nobody sends two of a kind for one attempt, and a process's messages come in order: so an abort
- * ends the attempt that a greeting of the same process was for, and a greeting begins the next one.
- */
-bool hd_park_forget_attempts(hd_net_lane_t *lane, const hd_wire_t *wire) {
-    bool greets = hd_park_may_return(wire), any = false;
-    for (hd_parked_t **at = early_for(lane, wire->team); *at;) {
-        hd_parked_t *parked = *at;
-        const hd_wire_t *old = &parked->wire;
-        bool over = old->team == wire->team && old->source == wire->source &&
-                    (greets ? old->kind == HD_WIRE_ABORT ||
-                                  (hd_park_may_return(old) && old->step == wire->step)
-                            : wire->kind == HD_WIRE_ABORT && hd_park_may_return(old));
-        if (!over) {
-            at = &parked->next;
-            continue;
-        }
-        any = true;
-        parked_put(lane, take_early(lane, at));
-    }
-    return any;
-}
-
 /* There is no room for a greeting. Its team fails for all who form it, who would wait for ever. */
 static hd_ucx_arrival_t refuse_early(hd_net_lane_t *lane, const hd_wire_t *wire) {
     if (hd_net_lane_may_log(lane)) {
@@ -256,16 +229,12 @@ static hd_ucx_arrival_t refuse_early(hd_net_lane_t *lane, const hd_wire_t *wire)
             "messages wait here for teams that it has not begun to form",
             lane->n_early);
     }
-    hd_net_tell_abort(lane->net, wire->team, UCC_ERR_NO_RESOURCE);
+    hd_net_refuse(lane->net, wire->team, UCC_ERR_NO_RESOURCE);
     return HD_UCX_DONE;
 }
 
 hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void *data,
-                               bool rendezvous, bool gone) {
-    bool forgotten = lane->n_early && hd_park_forget_attempts(lane, wire);
-    if ((gone && !hd_park_may_return(wire)) || (forgotten && wire->kind == HD_WIRE_ABORT)) {
-        return HD_UCX_DONE;
-    }
+                               bool rendezvous) {
     bool forms = wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && !rendezvous;
     if (!forms && wire->kind != HD_WIRE_ABORT) { /* another process may have given up forming it */
         if (hd_net_lane_may_log(lane)) {
@@ -300,18 +269,6 @@ hd_parked_t *hd_park_next_early(hd_net_lane_t *lane, uint64_t wire) {
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Greetings that are left when a team's greeting is over are for the next team of its wire id. */
-static void put_back(hd_net_team_lane_t *tl, hd_parked_t **list) {
-    hd_net_lane_t *lane = hd_net_team_lane_of(tl);
-    while (*list) {
-        hd_parked_t *parked = *list;
-        *list = parked->next;
-        count_off(tl, parked);
-        (void)hd_park_early(lane, &parked->wire, parked->data, parked->rendezvous != NULL, true);
-        hd_park_drop(lane, parked);
-    }
-}
-
 void hd_park_close(hd_leg_t *leg) {
     hd_net_team_lane_t *tl = hd_leg_tl(leg);
     hd_leg_t **at = &tl->open[hd_park_bucket(&leg->key, leg->segment)];
@@ -322,9 +279,6 @@ void hd_park_close(hd_leg_t *leg) {
     leg->opened = false;
     if (leg->key.class == HD_NET_FORMING && leg->key.number == 0) {
         tl->greeted = true;
-        if (tl->returns) {
-            put_back(tl, &leg->parked);
-        }
     }
     if (leg->failure == UCC_OK && leg->parked) {
         hd_net_team_differs(tl->team, leg->parked->wire.source);

@@ -87,14 +87,13 @@ static void take_abort(hd_net_lane_t *lane, hd_net_item_t *item) {
         .kind = HD_WIRE_ABORT,
         .class = HD_NET_NUMBERED,
         .status = (ucc_status_t)atomic_load_explicit(&team->aborting, memory_order_relaxed)};
-    bool some = team->relays && !tl->returns; /* else all have to forget this attempt (park.c) */
-    for (uint64_t by = 1; by < team->n; by = some ? by * 2 : by + 1) {
+    for (uint64_t by = 1; by < team->n; by = team->relays ? by * 2 : by + 1) {
         tell_linked(tl, ahead(team, (uint32_t)by), &wire);
-        if (some && behind(team, (uint32_t)by) != ahead(team, (uint32_t)by)) {
+        if (team->relays && behind(team, (uint32_t)by) != ahead(team, (uint32_t)by)) {
             tell_linked(tl, behind(team, (uint32_t)by), &wire);
         }
     }
-    hd_net_tell_abort(lane->net, team->wire, wire.status);
+    hd_net_refuse(lane->net, team->wire, wire.status);
 }
 
 /* --- making one ------------------------------------------------------------------------------- */

@@ -81,6 +81,32 @@ static void watch_forks(void) {
     hd_fork_watch(&fork_hook, inherit_deferred);
 }
 
+/* --- origins ---------------------------------------------------------------------------------- */
+
+/* Returns a new origin of a team with so many endpoints in this process. NULL: no memory. */
+static hd_origin_t *make_origin(uint64_t wire, uint32_t here) {
+    hd_origin_t *origin = hd_alloc(HD_LINE, sizeof(*origin) + here * sizeof(origin->calls[0]));
+    if (origin) {
+        atomic_init(&origin->refs, 1);
+        origin->wire = wire;
+        origin->serial = hd_serial();
+    }
+    return origin;
+}
+
+void hd_origin_keep(hd_origin_t *origin) {
+    /* relaxed: the caller has a reference, or a crossing with one */
+    atomic_fetch_add_explicit(&origin->refs, 1, memory_order_relaxed);
+}
+
+void hd_origin_drop(hd_origin_t *origin) {
+    /* acq_rel: whoever frees it comes behind what the others have done with it */
+    if (origin && atomic_fetch_sub_explicit(&origin->refs, 1, memory_order_acq_rel) == 1) {
+        hd_meetings_end(origin->serial);
+        hd_free(origin);
+    }
+}
+
 /* --- greeting --------------------------------------------------------------------------------- */
 
 /* May this process begin to greet? Not before it watches all processes that it has to watch, so
@@ -109,9 +135,7 @@ static void set_hello(hd_crossing_t *crossing, uint32_t i) {
         crossing->take[p] = (hd_net_data_t){&crossing->taken_word, 1, sizeof(uint64_t)};
     }
     *leg = (hd_leg_t){.team = crossing->team,
-                      .key = {.class = i ? HD_NET_WARMING : HD_NET_FORMING,
-                              .number = i,
-                              .ordinal = !i && crossing->origin.endpoint},
+                      .key = {.class = i ? HD_NET_WARMING : HD_NET_FORMING, .number = i},
                       .segment = lane,
                       .call = {.type = i % 2 ? HD_ALLTOALL : HD_BARRIER,
                                .n = crossing->span->processes,
@@ -339,7 +363,8 @@ static void release(hd_outer_memory_t *memory) {
         next = set->next;
         hd_free(set);
     }
-    hd_free(crossing->origin.endpoint);
+    hd_origin_drop(crossing->origin);
+    hd_free(crossing->in_origin);
     hd_free(crossing->hello.call.scratch);
     for (uint32_t i = 0; i < crossing->pool.n; i++) { /* all legs are over */
         hd_free(crossing->pool.block[i].at);
@@ -362,18 +387,23 @@ static bool is_crowded(const hd_crossing_t *crossing) {
 
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
-                                hd_origin_t origin, const hd_config_t *config) {
+                                hd_origin_t *origin, uint64_t *in_origin,
+                                const hd_config_t *config) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint32_t n = span->processes, here = hd_span_count(span, span->mine);
     size_t swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
-    /* In a team whose wire id may be used again (one of survivors, which has an origin), a part
-     * that comes too late might be taken for one of the next team's: there are no swaps then. */
-    bool swaps = n <= HD_SWAP_PROCESSES && !origin.endpoint && !group->two_sided && swap_most > 0;
+    bool swaps = n <= HD_SWAP_PROCESSES && !group->two_sided && swap_most > 0;
     size_t places = swaps && here > 1 ? HD_SWAP_SLOTS : 0;
     size_t bytes = places * sizeof(hd_swap_place_t) + n * sizeof(*process);
     hd_crossing_t *crossing = hd_alloc(HD_LINE, sizeof(*crossing) + bytes);
-    if (!crossing) {
+    if (crossing && origin) {
+        hd_origin_keep(origin);
+    } else if (crossing) {
+        origin = make_origin(wire, here);
+    }
+    if (!crossing || !origin) {
         hd_error("no memory for a team of %u processes", n);
+        hd_free(crossing);
         return UCC_ERR_NO_MEMORY;
     }
     crossing->swap_most = swap_most < hd_net_swap_most(n) ? swap_most : hd_net_swap_most(n);
@@ -391,6 +421,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         memcpy(crossing->process[p].identity, process[p].identity, sizeof(process[p].identity));
     }
     crossing->origin = origin;
+    crossing->in_origin = in_origin;
     pthread_once(&once, watch_forks);
     if (hd_trace_is_on()) {
         hd_trace_process(span->mine, n);
@@ -407,6 +438,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                    .arg = crossing};
     ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
     if (status != UCC_OK) {
+        hd_origin_drop(origin);
         hd_free(crossing);
         return status;
     }

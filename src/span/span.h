@@ -20,6 +20,7 @@
 #include "net/net.h"
 #include "shm/outer.h"
 #include "threads/lock.h"
+#include "threads/meet.h"
 
 typedef struct hd_crossing hd_crossing_t;
 
@@ -65,12 +66,21 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
 /* The same of an active set of the team, which must have a member in this process. */
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
-/* Where a team comes from that was made of the survivors of another one (form/shrink.c): the first
- * team in that line. */
+/* A team that was not made of the survivors of another one, as those know it that were made of its
+ * own, one after the other (form/shrink.c): shared by the crossings of all of them in this
+ * process. */
 typedef struct hd_origin {
-    uint64_t wire;
-    uint64_t *endpoint; /* by endpoint: its number in the origin; NULL: there is none */
+    _Atomic uint32_t refs;
+    uint64_t wire;         /* the team's */
+    uint64_t serial;       /* endpoints meet by it */
+    hd_lock_t lock;        /* guards what follows */
+    hd_fingerprint_t left; /* the survivors at the last attempt to make a team of them ... */
+    uint64_t attempts;     /* ... and how many attempts there were with these */
+    uint64_t calls[];      /* of each endpoint of this process, in the order of their numbers */
 } hd_origin_t;
+
+void hd_origin_keep(hd_origin_t *origin);
+void hd_origin_drop(hd_origin_t *origin);
 
 /* A pool keeps memory of legs and flights that is too large for each exchange to keep its own
  * (flight.c). The blocks are in no order. The next leg gets what the last one has given back, which
@@ -128,7 +138,8 @@ struct hd_crossing {
     hd_net_process_t *process;
     /* spans of active sets, each made when it is first used; a list that only grows */
     _Atomic(hd_span_t *) sets;
-    hd_origin_t origin;
+    hd_origin_t *origin; /* the crossing has a reference */
+    uint64_t *in_origin; /* by endpoint: its number there, ascending; NULL: this is the origin */
     /* The greeting: a barrier among the processes, so that no message comes for a team that its
      * receiver does not know yet. */
     hd_leg_t hello;
@@ -148,11 +159,13 @@ struct hd_crossing {
 };
 
 /* Makes a crossing and hangs it on a group that nobody has joined yet. process: the span's
- * processes, by number. On success the span, the caller's reference to the net and the origin
- * belong to the crossing, and the labels (the user's names of endpoints) to the group. */
+ * processes, by number. origin: where the team comes from, and in_origin its endpoints' numbers
+ * there; NULL, both: from nowhere. On success the span, the caller's reference to the net and
+ * in_origin belong to the crossing, and the labels (the user's names of endpoints) to the group. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
                                 const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
-                                hd_origin_t origin, const hd_config_t *config);
+                                hd_origin_t *origin, uint64_t *in_origin,
+                                const hd_config_t *config);
 /* Returns the crossing whose `memory` this is. */
 static inline hd_crossing_t *hd_crossing_of(hd_outer_memory_t *memory) {
     return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));

@@ -185,8 +185,7 @@ struct ucc_team {
     uint32_t n_requests;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits;  /* teams that all members have derived from this one */
-    uint64_t shrinks; /* teams that were made of the survivors of this one */
+    uint64_t splits; /* teams that all members have derived from this one */
     /* by list of members, of several processes: how many teams were derived by the members of it */
     hd_ordinals_t lists;
     /* numbers given out to runs of algorithms that users registered */

@@ -263,13 +263,6 @@ void *hd_meeting_prelude(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
     return object_of(m, &m->prelude, make, arg, drop);
 }
 
-bool hd_meeting_is_made(hd_meeting_t *m) {
-    pthread_mutex_lock(&m->object_lock);
-    bool made = m->subject.made;
-    pthread_mutex_unlock(&m->object_lock);
-    return made;
-}
-
 /* The number of a split, or of a shrinking, does not come again. */
 static bool is_numbered(const hd_meeting_t *m) {
     return m->key.kind == HD_MEET_SPLIT || m->key.kind == HD_MEET_SHRINK;

@@ -239,7 +239,96 @@ Test(shrink, an_aborted_team_is_replaced_by_one_of_all) {
     cr_assert(processes_run(&shape, SECONDS, abort_it, NULL).ok);
 }
 
-/* Ids are used again then, and who is first comes while the others still have the team. */
+/* Process 1 leaves the second team, which is aborted, and shrinks the first one again; process 0
+ * shrinks the second. */
+static int part_ways(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST], again[MOST];
+    mine_of(world, old);
+    meet(process, world, old);
+    heddle_team_abort(old[0]);
+    int bad = barrier(world, old) != HEDDLE_ERR_ABORTED;
+    shrink(world, old, left);
+    meet(process, world, left);
+    heddle_team_abort(left[0]);
+    if (process->me == 1) {
+        destroy(world, left);
+        shrink(world, old, again);
+    } else {
+        shrink(world, left, again);
+        destroy(world, left);
+    }
+    bad |= barrier(world, again) != UCC_OK;
+    destroy(world, again);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, those_who_left_a_team_and_those_who_have_it_meet_though_nobody_is_lost) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(processes_run(&shape, SECONDS, part_ways, NULL).ok);
+    shape = shape_even(3, 2);
+    cr_assert(processes_run(&shape, SECONDS, part_ways, NULL).ok);
+}
+
+/* The same with endpoints of one process that come from different teams. */
+static int part_ways_inside(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST], again[MOST];
+    mine_of(world, old);
+    meet(process, world, old);
+    shrink(world, old, left);
+    meet(process, world, left);
+    heddle_team_abort(left[0]);
+    int bad = barrier(world, left) != HEDDLE_ERR_ABORTED;
+    ucc_team_h from[MOST];
+    for (uint32_t k = 0; k < world_count(world); k++) {
+        from[k] = (k + process->me) % 2 ? old[k] : left[k];
+    }
+    shrink(world, from, again);
+    bad |= barrier(world, again) != UCC_OK;
+    destroy(world, again);
+    shrink(world, old, again);
+    bad |= barrier(world, again) != UCC_OK;
+    destroy(world, again);
+    destroy(world, left);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, endpoints_of_one_process_meet_from_whichever_team_they_come) {
+    shape_t shape = shape_even(2, 3);
+    cr_assert(processes_run(&shape, SECONDS, part_ways_inside, NULL).ok);
+}
+
+/* Processes are attempts behind one that has given up several times. */
+static int come_late(const process_t *process, void *arg) {
+    (void)arg;
+    enum { ATTEMPTS = 5 };
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST];
+    mine_of(world, old);
+    meet(process, world, old);
+    for (uint32_t i = 0; process->me == 0 && i < ATTEMPTS; i++) {
+        must(heddle_team_shrink(old[0], &left[0]), "heddle_team_shrink");
+        world_destroy_team(left[0]);
+    }
+    process_barrier(process);
+    shrink(world, old, left);
+    int bad = barrier(world, left) != UCC_OK;
+    destroy(world, left);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, who_is_attempts_behind_catches_up) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(processes_run(&shape, SECONDS, come_late, NULL).ok);
+}
+
+/* Who is first comes while the others still have the team. */
 static int shrink_again_and_again(const process_t *process, void *arg) {
     (void)arg;
     world_t *world = open_world(process);
