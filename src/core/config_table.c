@@ -348,9 +348,9 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                .value = "n",
                                .meaning =
                                    "Whether what is left of a team becomes a team only with more "
-                                   "than half of its endpoints, so that of two halves of a network "
-                                   "that has split at most one goes on. The same in all "
-                                   "processes."},
+                                   "than half of its endpoints (if that was made by shrinking, of "
+                                   "the first team's), so that of two halves of a network that has "
+                                   "split at most one goes on. The same in all processes."},
     [HD_CFG_LIB_NET_BARRIER] = {.scope = HD_CFG_SCOPE_LIB,
                                 .type = HD_CFG_CHOICE,
                                 .name = "NET_BARRIER",

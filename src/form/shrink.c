@@ -15,7 +15,8 @@
  * processes count their attempts to make a team of the same survivors of one origin, and the wire
  * id says which one it is. An attempt that fails in one process fails in all: it tells them, and
  * one that comes later finds that it was told. So whoever is behind catches up, and all meet. It
- * makes no difference from which of the teams with this origin each of them comes.
+ * makes no difference from which of the teams with this origin each of them comes; so a quorum,
+ * too, is one of the origin's endpoints.
  *
  * Neither does it inside a process. Its endpoints meet at their k-th call for any of these teams,
  * of all of which they are members. The first of them decides who the survivors are, and if one of
@@ -120,10 +121,10 @@ static ucc_status_t choose(ucc_team_h parent, ucc_team_h team) {
     }
     ucc_status_t status = find_me(&view, parent->ep, &me);
     if (hd_config_bool(parent->lib->config, HD_CFG_LIB_NET_QUORUM) &&
-        2 * (uint64_t)s->n <= crossing->span->n) {
+        2 * (uint64_t)s->n <= crossing->origin->n) {
         hd_error("%u of %u endpoints of a team are left: no more than half, so they form none "
                  "(NET_QUORUM=y)",
-                 s->n, crossing->span->n);
+                 s->n, crossing->origin->n);
         status = UCC_ERR_NO_RESOURCE;
     }
     if (status == UCC_OK) {

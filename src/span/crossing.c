@@ -83,12 +83,14 @@ static void watch_forks(void) {
 
 /* --- origins ---------------------------------------------------------------------------------- */
 
-/* Returns a new origin of a team with so many endpoints in this process. NULL: no memory. */
-static hd_origin_t *make_origin(uint64_t wire, uint32_t here) {
+/* NULL: no memory. */
+static hd_origin_t *make_origin(uint64_t wire, const hd_span_t *span) {
+    uint32_t here = hd_span_count(span, span->mine);
     hd_origin_t *origin = hd_alloc(HD_LINE, sizeof(*origin) + here * sizeof(origin->calls[0]));
     if (origin) {
         atomic_init(&origin->refs, 1);
         origin->wire = wire;
+        origin->n = span->n;
         origin->serial = hd_serial();
     }
     return origin;
@@ -399,7 +401,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     if (crossing && origin) {
         hd_origin_keep(origin);
     } else if (crossing) {
-        origin = make_origin(wire, here);
+        origin = make_origin(wire, span);
     }
     if (!crossing || !origin) {
         hd_error("no memory for a team of %u processes", n);

@@ -72,6 +72,7 @@ hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 typedef struct hd_origin {
     _Atomic uint32_t refs;
     uint64_t wire;         /* the team's */
+    uint32_t n;            /* its endpoints */
     uint64_t serial;       /* endpoints meet by it */
     hd_lock_t lock;        /* guards what follows */
     hd_fingerprint_t left; /* the survivors at the last attempt to make a team of them ... */

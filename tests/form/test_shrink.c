@@ -151,6 +151,18 @@ Test(shrink, one_process_that_is_left_is_a_team) {
     cr_assert(processes_run(&shape, SECONDS, lose_one, NULL).ok);
 }
 
+static void shrink_until_refused(ucc_team_h team) {
+    deadline_t deadline = deadline_start("a refusal");
+    ucc_team_h left;
+    ucc_status_t status;
+    while ((status = heddle_team_shrink(team, &left)) != UCC_ERR_NO_RESOURCE) {
+        if (status == UCC_OK) { /* the loss is not known yet */
+            world_destroy_team(left);
+        }
+        deadline_poll(&deadline);
+    }
+}
+
 /* With NET_QUORUM, half of a team is no team. */
 static int lose_half(const process_t *process, void *arg) {
     (void)arg;
@@ -162,14 +174,7 @@ static int lose_half(const process_t *process, void *arg) {
         shrink(world, old, left);
         destroy(world, left);
     } else {
-        deadline_t deadline = deadline_start("a refusal");
-        ucc_status_t status;
-        while ((status = heddle_team_shrink(old[0], &left[0])) != UCC_ERR_NO_RESOURCE) {
-            if (status == UCC_OK) { /* the loss is not known yet */
-                world_destroy_team(left[0]);
-            }
-            deadline_poll(&deadline);
-        }
+        shrink_until_refused(old[0]);
     }
     world_destroy(world);
     return bad;
@@ -211,6 +216,34 @@ static int lose_two(const process_t *process, void *arg) {
 Test(shrink, those_with_a_team_that_broke_again_meet_those_who_got_none) {
     shape_t shape = {.processes = 4, .endpoints = {1, 1, 1, 2}, .doomed = 6};
     cr_assert(processes_run(&shape, SECONDS, lose_two, NULL).ok);
+}
+
+/* With NET_QUORUM, half of the first team is no team, also for those who come from the second. */
+static int lose_half_by_and_by(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_NET_QUORUM", "y", 1);
+    world_t *world = open_world(process);
+    ucc_team_h first[MOST], second[MOST];
+    mine_of(world, first);
+    meet(process, world, first);
+    if (process->me == 1) {
+        kill(getpid(), SIGKILL);
+    }
+    int bad = barrier(world, first) != UCC_ERR_IO_ERROR;
+    shrink(world, first, second);
+    if (process->me == 2) {
+        kill(getpid(), SIGKILL);
+    }
+    bad |= barrier(world, second) != UCC_ERR_IO_ERROR;
+    shrink_until_refused(process->me == 0 ? first[0] : second[0]);
+    destroy(world, second);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, a_quorum_is_one_of_the_team_that_all_come_from) {
+    shape_t shape = {.processes = 4, .endpoints = {1, 1, 1, 1}, .doomed = 6};
+    cr_assert(processes_run(&shape, SECONDS, lose_half_by_and_by, NULL).ok);
 }
 
 /* --- nobody is lost --------------------------------------------------------------------------- */
