@@ -13,7 +13,8 @@
  * before anything is: what fails for want of memory is told all the same.
  *
  * A process that is known to be dead may live, for it was given up: what it thinks of others, who
- * have lost it, counts nothing any more. What a kernel has said counts, whoever tells it.
+ * have lost it, counts nothing any more. What a kernel has said counts, whoever tells it. So does
+ * that this process itself is dead, if somebody tells it whom it has not given up: he believes it.
  */
 #include "net/internal.h"
 
@@ -35,8 +36,7 @@ static hd_net_known_t *place_of(hd_net_known_t *table, uint32_t room, const uint
     return &table[i % room];
 }
 
-/* What is known of the process with this token. NULL: nothing is. */
-static hd_net_known_t *find(const hd_net_t *net, const uint64_t token[2]) {
+hd_net_known_t *hd_gossip_find(const hd_net_t *net, const uint64_t token[2]) {
     hd_net_known_t *known = net->known_room ? place_of(net->known, net->known_room, token) : NULL;
     return known && hd_net_same_token(known->token, token) ? known : NULL;
 }
@@ -52,7 +52,7 @@ static hd_net_known_t *know(hd_net_t *net, const uint64_t token[2]) {
 }
 
 static bool is_dead(const hd_net_t *net, const uint64_t token[2]) {
-    const hd_net_known_t *known = find(net, token);
+    const hd_net_known_t *known = hd_gossip_find(net, token);
     return known && known->death;
 }
 
@@ -120,10 +120,11 @@ static bool note(hd_net_t *net, const hd_words_t *words) {
 
 /* --- for others ------------------------------------------------------------------------------- */
 
-bool hd_words_are_new(hd_net_t *net, const hd_words_t *words) {
+bool hd_words_are_new(hd_net_t *net, const hd_words_t *words, const uint64_t from[2]) {
     hd_lock(&net->lock);
     bool room = make_room(net);
-    bool fact = words->kind == HD_WORDS_DEAD && words->status == HD_DEAD_SURE;
+    bool of_me = hd_net_same_token(words->subject, net->token) && !is_dead(net, from);
+    bool fact = words->kind == HD_WORDS_DEAD && (words->status == HD_DEAD_SURE || of_me);
     bool counts = words->kind == HD_WORDS_ABORT || fact || !is_dead(net, words->by);
     bool are_new = room && counts && count(know(net, words->by), words->number) && note(net, words);
     hd_unlock(&net->lock);
@@ -135,7 +136,8 @@ bool hd_words_are_new(hd_net_t *net, const hd_words_t *words) {
 
 void hd_words_forget(hd_net_t *net, const hd_words_t *words) {
     hd_lock(&net->lock);
-    hd_net_known_t *by = find(net, words->by), *subject = find(net, words->subject);
+    hd_net_known_t *by = hd_gossip_find(net, words->by),
+                   *subject = hd_gossip_find(net, words->subject);
     if (by && by->highest - words->number < HD_NET_NUMBERS) {
         by->seen &= ~(UINT64_C(1) << (by->highest - words->number));
     }
@@ -157,7 +159,7 @@ bool hd_net_is_dead(hd_net_t *net, const uint64_t token[2]) {
 
 bool hd_net_is_surely_dead(hd_net_t *net, const uint64_t token[2]) {
     hd_lock(&net->lock);
-    const hd_net_known_t *known = find(net, token);
+    const hd_net_known_t *known = hd_gossip_find(net, token);
     bool sure = known && known->death == HD_DEAD_SURE;
     hd_unlock(&net->lock);
     return sure;
@@ -186,7 +188,7 @@ static void tell(hd_net_t *net, hd_words_t words) {
     memcpy(words.by, net->token, sizeof(words.by));
     /* relaxed: a number */
     words.number = 1 + atomic_fetch_add_explicit(&net->n_said, 1, memory_order_relaxed);
-    if (hd_words_are_new(net, &words) && net->watch) {
+    if (hd_words_are_new(net, &words, net->token) && net->watch) {
         hd_watch_tell(net->watch, &words, sizeof(words), hd_words_last(&words));
     }
 }

@@ -402,14 +402,15 @@ typedef struct hd_net_known {
     uint64_t highest;  /* the highest number of its words that has come */
     uint64_t seen;     /* bit i: the number so far below has come */
     uint8_t death;     /* hd_death_t */
+    uint32_t reached;  /* net->n_reaches when a way last led to it */
 } hd_net_known_t;
 
 /* A link between two hosts is broken, at least one of them has said. */
 typedef struct hd_cut {
     uint64_t host[2];
-    bool said[2];   /* that one has said so */
-    bool over;      /* it is known who has to go */
-    uint64_t since; /* ns: when something was last learnt of it; if it is over: when that was */
+    uint64_t said[2]; /* ns: when that one has last said so; 0: it has not, or long ago */
+    uint64_t since;   /* ns: when somebody first did */
+    bool found;       /* this process has found the other host silent */
 } hd_cut_t;
 
 /* --- a message of this process to itself ------------------------------------------------------ */
@@ -429,7 +430,7 @@ enum {
     HD_NET_GONE = 4096,
     HD_NET_ABORTS = 1024, /* so many are remembered */
     HD_NET_NUMBERS = 64,  /* of a process's words: those of them that come late are told apart */
-    HD_NET_CUTS = 64
+    HD_NET_CUTS = 1024
 };
 
 struct hd_net {
@@ -447,7 +448,9 @@ struct hd_net {
     uint64_t judged;       /* ns: when losses were last judged */
     hd_cut_t cut[HD_NET_CUTS];
     uint32_t n_cuts;
-    bool shares, probing; /* UCX may use shared memory; probes are on their way */
+    uint32_t n_reaches;                 /* how often it was looked whom ways lead to */
+    uint64_t cuts_changed, cuts_judged; /* ns: when one was new, and when they were last judged */
+    bool shares, probing;               /* UCX may use shared memory; probes are on their way */
     hd_ucx_port_t prober; /* from which they come; without a worker: none was needed yet */
     hd_net_ping_t probe[HD_NET_MOST_LANES]; /* to each lane */
     uint64_t n_probes, probed_at;           /* rounds of them; ns: when the last one began */
@@ -455,6 +458,7 @@ struct hd_net {
     /* by lane 0's holder, while the lane has a worker, or with a reference */
     struct hd_watch *watch;
     uint64_t grace_ns, cut_off_ns;
+    uint64_t silent_ns; /* after which the watch finds another host silent */
     void *address;
     size_t address_bytes;
     hd_lock_t lock; /* guards what follows */
@@ -555,8 +559,8 @@ static inline bool hd_words_last(const hd_words_t *words) {
     return words->kind == HD_WORDS_DEAD || words->kind == HD_WORDS_ABORT;
 }
 /* Is it the first time that these words are heard, or said, and do they count? They are known from
- * then on. */
-bool hd_words_are_new(hd_net_t *net, const hd_words_t *words);
+ * then on. from: the process that has told them to this one. */
+bool hd_words_are_new(hd_net_t *net, const hd_words_t *words, const uint64_t from[2]);
 /* Nothing has come of them here: when somebody says them again, they are new. */
 void hd_words_forget(hd_net_t *net, const hd_words_t *words);
 /* Has somebody said that the process with this token is dead? */
@@ -570,6 +574,9 @@ void hd_net_tell_broken(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_cut(hd_net_t *net, uint64_t host);
 /* Makes room for what that process says, and for what is said of it. False: no memory. */
 bool hd_gossip_meet(hd_net_t *net, const uint64_t token[2]);
+/* What is known of the process with this token. NULL: nothing is. The caller holds the net's
+ * lock. */
+hd_net_known_t *hd_gossip_find(const hd_net_t *net, const uint64_t token[2]);
 /* Forgets all. By the thread that closes the net. */
 void hd_gossip_clear(hd_net_t *net);
 
@@ -596,6 +603,11 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane);
 /* From now on nothing is sent to the peer, in any lane. Teams that need it fail when all that it
  * has sent before has come (losses.c). The process may live: news.c finds that out. */
 void hd_peer_lose(hd_peer_t *peer, const char *why);
+/* The first of the net's peers, which stay; others come before it. */
+hd_peer_t *hd_peer_first(hd_net_t *net);
+/* Loses all peers of the process with this token; and does so because it has closed its network. */
+void hd_peer_lose_all(hd_net_t *net, const uint64_t token[2], const char *why);
+void hd_peer_part(hd_net_t *net, const uint64_t token[2]);
 /* The number in the team of one of its processes. */
 uint32_t hd_net_number_of(const hd_net_team_t *team, const hd_peer_t *peer);
 /* May its process live, as far as is known, and has it not given up this one? */
@@ -695,6 +707,14 @@ void hd_flow_pay(hd_net_lane_t *lane);
 void hd_flow_forget(hd_net_team_lane_t *tl);
 
 /* --- team.c: the table of teams, and how a team fails ----------------------------------------- */
+
+/* The processes so far behind and ahead of process i, in a circle. */
+static inline uint32_t hd_net_team_behind(const hd_net_team_t *team, uint32_t i, uint32_t by) {
+    return (uint32_t)(((uint64_t)i + team->n - by) % team->n);
+}
+static inline uint32_t hd_net_team_ahead(const hd_net_team_t *team, uint32_t i, uint32_t by) {
+    return (uint32_t)(((uint64_t)i + by) % team->n);
+}
 
 /* The team of that wire id, for the holder of that lane's lock. NULL: there is none, or it does not
  * use that lane, in which its end would not be seen; *gone: it was here, and is destroyed. */
@@ -918,6 +938,19 @@ void hd_net_match_open(hd_leg_t *leg);
 /* Some process has said that the team was aborted, which may not be known here yet. */
 void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t wire, ucc_status_t why);
 
+/* --- cuts.c: in lane 0 ------------------------------------------------------------------------ */
+
+/* Nothing reaches that host from this one. found: this process itself has found that. */
+void hd_cuts_find(hd_net_t *net, uint64_t host, bool found);
+/* A process of host `by` says that nothing reaches `other` from there. */
+void hd_cuts_hear(hd_net_t *net, uint64_t by, uint64_t other);
+/* In so many of the last ns nothing was heard of anybody. */
+void hd_cuts_miss(hd_net_t *net, uint64_t missed, uint64_t now);
+/* Gives up hosts that are gone. True: this process has to go. */
+bool hd_cuts_judge(hd_net_t *net, uint64_t now);
+/* Forgets all. By the thread that opens the net. */
+void hd_cuts_clear(hd_net_t *net);
+
 /* --- news.c: what follows from what is heard by the watch ------------------------------------- */
 
 void hd_net_watch_open(hd_net_t *net, const hd_config_t *config);
@@ -930,7 +963,7 @@ void hd_net_watch_keep(hd_net_t *net, hd_peer_t *peer);
  * has become of it otherwise, hd_net_judge finds out. Under a lane's lock. */
 void hd_net_miss(hd_net_t *net, hd_peer_t *peer);
 /* Nothing has come of the peer's host for long. In lane 0. */
-void hd_net_lose_silent(hd_net_t *net, const hd_peer_t *peer);
+void hd_net_lose_silent(hd_net_t *net, hd_peer_t *peer);
 /* Finds out what has become of peers that were lost, and of hosts that are cut off. Called in lane
  * 0, now and then. */
 void hd_net_judge(hd_net_t *net, uint64_t now);

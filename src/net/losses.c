@@ -58,10 +58,7 @@ static void miss_leaver(hd_leg_t *leg, uint64_t now) {
 /* Notes who is lost, and cuts the ways to those that are gone. What is under way on a way that is
  * cut ends, and its buffers are free, also if the other process is alive. */
 static void cut(hd_net_lane_t *lane, uint64_t now) {
-    hd_lock(&lane->net->lock);
-    hd_peer_t *peer = lane->net->peers; /* they stay; others come before this one */
-    hd_unlock(&lane->net->lock);
-    for (; peer; peer = peer->next) {
+    for (hd_peer_t *peer = hd_peer_first(lane->net); peer; peer = peer->next) {
         hd_peer_link_t *link = &peer->link[lane->number];
         /* relaxed: looked at again */
         if (!link->seen && atomic_load_explicit(&peer->lost, memory_order_relaxed)) {

@@ -129,6 +129,7 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     net->shares = hd_ucx_shares(&options);
     net->grace_ns = ns_of(config, HD_CFG_LIB_NET_GRACE);
     net->cut_off_ns = ns_of(config, HD_CFG_LIB_NET_CUT_OFF);
+    net->silent_ns = ns_of(config, HD_CFG_LIB_NET_LOST_AFTER);
     draw_token(net);
     for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
         status = open_lane(net, l);

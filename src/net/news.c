@@ -16,12 +16,7 @@
  * break again and again though it is there, one of the two goes; and who has that with more than
  * half of the others goes itself.
  *
- * BETWEEN HOSTS there may be silence. Whoever finds it says, once for its host, that the link to
- * the other one is CUT; a process of that host which hears it, by way of others, says the same of
- * its own side. If nothing comes from there, the host is gone, and so are its processes. If both
- * sides are heard, both live, and one of the hosts has to go: all know the same cuts, and the rule
- * is the same everywhere (has_to_go). Its processes go, and if one has not after a while, the other
- * side says so.
+ * BETWEEN HOSTS there may be silence: cuts.c finds out which hosts are gone, and which have to go.
  *
  * Nobody judges but in lane 0, after reading what has come; and if it has not looked for long, then
  * after another while: it may be the one that was given up meanwhile.
@@ -34,13 +29,11 @@
 #include <string.h>
 
 enum {
-    SETTLED = 2,    /* times the grace: so long cuts have to be known before they are judged */
-    ANSWER = 5,     /* and so long the others have to say that they are there, or to go */
+    ANSWER = 5,     /* times the grace: so long one of two has to go */
     MOST_BREAKS = 3 /* of the ways to a process that is there */
 };
-/* ns: of the time in which it has not judged, so much counts; and a cut that was judged so long ago
- * is a new one if somebody says so again. */
-static const uint64_t away = 200000000, past = 10000000000;
+/* ns: of the time in which it has not judged, so much counts */
+static const uint64_t away = 200000000;
 
 typedef struct news {
     hd_net_item_t item; /* must stay first */
@@ -48,14 +41,6 @@ typedef struct news {
 } news_t;
 
 /* --- in lane 0, under its lock: who is gone --------------------------------------------------- */
-
-/* Returns the first of the net's peers, which stay; others come before it. */
-static hd_peer_t *peers_of(hd_net_t *net) {
-    hd_lock(&net->lock);
-    hd_peer_t *first = net->peers;
-    hd_unlock(&net->lock);
-    return first;
-}
 
 /* The others have given up this process, and will take nothing from it any more: so it gives up
  * them. */
@@ -66,7 +51,7 @@ static void be_given_up(hd_net_t *net) {
     hd_error("other processes have given up this one: its teams with them fail");
     /* relaxed: see hd_net_is_given_up; before the peers are lost, by release */
     atomic_store_explicit(&net->given_up, true, memory_order_relaxed);
-    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
+    for (hd_peer_t *peer = hd_peer_first(net); peer; peer = peer->next) {
         hd_peer_lose(peer, "it has given up this process");
     }
 }
@@ -85,161 +70,12 @@ static void look_for_damage(hd_net_t *net, const uint64_t token[2]) {
     }
 }
 
-/* Loses all peers of the process with this token. left: it has said so. */
-static void lose_all(hd_net_t *net, const uint64_t token[2], bool left, const char *why) {
-    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
-        if (!hd_net_same_token(peer->token, token)) {
-            continue;
-        }
-        if (left) {
-            /* relaxed: whoever learns it later asks again */
-            atomic_store_explicit(&peer->left, true, memory_order_relaxed);
-        }
-        hd_peer_lose(peer, why);
-    }
-}
-
 static void take_dead(hd_net_t *net, const uint64_t token[2]) {
     if (hd_net_same_token(token, net->token)) {
         be_given_up(net);
     } else {
-        lose_all(net, token, false, "another process says that it is gone");
+        hd_peer_lose_all(net, token, "another process says that it is gone");
         look_for_damage(net, token);
-    }
-}
-
-/* --- in lane 0: links between hosts ----------------------------------------------------------- */
-
-/* Returns what is known of the link between two hosts, as nothing if it was not known. NULL: so
- * many links are broken that this one is not noted. */
-static hd_cut_t *find_cut(hd_net_t *net, uint64_t one, uint64_t other) {
-    uint64_t low = one < other ? one : other, high = one < other ? other : one;
-    uint64_t now = hd_clock_ns();
-    bool mine = one == net->host || other == net->host;
-    hd_cut_t *cut = NULL;
-    for (uint32_t i = 0; i < net->n_cuts; i++) {
-        hd_cut_t *c = &net->cut[i];
-        bool is_past = c->over && now - c->since > past;
-        bool is_foreign = c->host[0] != net->host && c->host[1] != net->host;
-        if (c->host[0] == low && c->host[1] == high && !is_past) {
-            return c;
-        }
-        bool makes_room = is_past || (mine && is_foreign && net->n_cuts == HD_NET_CUTS);
-        cut = makes_room ? c : cut;
-    }
-    if (!cut && net->n_cuts < HD_NET_CUTS) {
-        cut = &net->cut[net->n_cuts++];
-    }
-    if (cut) {
-        *cut = (hd_cut_t){.host = {low, high}};
-    } else {
-        hd_warn("more than %d links between hosts are broken", HD_NET_CUTS);
-    }
-    return cut;
-}
-
-/* Host `by` says that nothing reaches `other` from it. False: that was known. */
-static bool note_cut(hd_net_t *net, uint64_t by, uint64_t other) {
-    hd_cut_t *cut = find_cut(net, by, other);
-    if (!cut || cut->over || cut->said[by > other]) {
-        return false;
-    }
-    cut->said[by > other] = true;
-    cut->since = hd_clock_ns();
-    /* relaxed: only told to look */
-    atomic_store_explicit(&net->has_losses, true, memory_order_relaxed);
-    return true;
-}
-
-/* Says that nothing reaches that host from this one, if no process of this one has. */
-static void say_cut(hd_net_t *net, uint64_t host) {
-    if (host != 0 && !hd_net_is_given_up(net) && note_cut(net, net->host, host)) {
-        hd_net_tell_cut(net, host);
-    }
-}
-
-static void hear_cut(hd_net_t *net, uint64_t by, uint64_t other) {
-    (void)note_cut(net, by, other);
-    if (other == net->host) {
-        say_cut(net, by);
-    }
-}
-
-/* Returns the host of the most cuts, of several the one with the highest number, leaving out cuts
- * of bits in `done`. 0: there are none. Cuts of which one side alone has been heard count, too: the
- * word of the other may be on its way. */
-static uint64_t worst_host(const hd_net_t *net, uint64_t done) {
-    uint64_t worst = 0;
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < 2 * net->n_cuts; i++) {
-        uint64_t host = net->cut[i / 2].host[i % 2];
-        uint32_t n = 0;
-        for (uint32_t j = 0; j < net->n_cuts; j++) {
-            const hd_cut_t *c = &net->cut[j];
-            n += !(done >> j & 1) && !c->over && (c->host[0] == host || c->host[1] == host);
-        }
-        if (n > most || (n == most && n > 0 && host > worst)) {
-            most = n;
-            worst = host;
-        }
-    }
-    return worst;
-}
-_Static_assert(HD_NET_CUTS <= 64, "a bit each");
-
-/* Does the host have to go, of those that have lost each other? Those with the most cuts go, one
- * after the other, until none is left. */
-static bool has_to_go(const hd_net_t *net, uint64_t host) {
-    uint64_t done = 0, worst;
-    while ((worst = worst_host(net, done)) != 0 && worst != host) {
-        for (uint32_t i = 0; i < net->n_cuts; i++) {
-            const hd_cut_t *c = &net->cut[i];
-            done |= (uint64_t)(c->host[0] == worst || c->host[1] == worst) << i;
-        }
-    }
-    return worst == host;
-}
-
-/* Says that all processes of that host are dead. */
-static void give_up_host(hd_net_t *net, uint64_t host, const char *why) {
-    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
-        if (peer->host == host && hd_peer_lives(peer)) {
-            hd_net_tell_dead(net, peer->token, HD_DEAD_JUDGED);
-            lose_all(net, peer->token, false, why);
-        }
-    }
-}
-
-/* Judges a cut of this host. True: this process has to go. */
-static bool judge_cut(hd_net_t *net, hd_cut_t *cut, uint64_t now) {
-    uint32_t mine = cut->host[1] == net->host;
-    uint64_t waited = now - cut->since, grace = net->grace_ns;
-    bool lives = cut->said[!mine];
-    if (lives && waited > SETTLED * grace && has_to_go(net, net->host)) {
-        return true;
-    }
-    if (waited > (lives ? SETTLED + ANSWER : ANSWER) * grace) {
-        give_up_host(net, cut->host[!mine],
-                     lives ? "its host goes, of two that have lost each other"
-                           : "its host does not answer");
-        cut->over = true;
-        cut->since = now;
-    }
-    return false;
-}
-
-static void judge_cuts(hd_net_t *net, uint64_t now) {
-    for (uint32_t i = 0; i < net->n_cuts; i++) {
-        hd_cut_t *cut = &net->cut[i];
-        if (cut->over) {
-            continue;
-        }
-        if (cut->host[0] != net->host && cut->host[1] != net->host) {
-            cut->over = now - cut->since > (SETTLED + 2 * ANSWER) * net->grace_ns;
-        } else if (judge_cut(net, cut, now)) {
-            surrender(net, "a link between hosts is broken, and this host is the one to go");
-            return;
-        }
     }
 }
 
@@ -284,7 +120,7 @@ static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
     }
     if (mine) {
         hd_net_tell_dead(net, peer->token, HD_DEAD_JUDGED);
-        lose_all(net, peer->token, false, "the ways to it break again and again");
+        hd_peer_lose_all(net, peer->token, "the ways to it break again and again");
     } else if (waited > 2 * ANSWER * net->grace_ns) {
         surrender(net, "the ways to another one break again and again");
     }
@@ -293,7 +129,7 @@ static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
 static void judge_peers(hd_net_t *net, uint64_t now) {
     hd_peer_t *broken = NULL;
     uint32_t living = 0, n_broken = 0;
-    for (hd_peer_t *peer = peers_of(net); peer; peer = peer->next) {
+    for (hd_peer_t *peer = hd_peer_first(net); peer; peer = peer->next) {
         bool latest = hd_peer_find(net, peer->token) == peer, alive = hd_peer_lives(peer);
         living += latest && alive;
         /* acquire: the time; pairs with hd_peer_lose */
@@ -329,10 +165,8 @@ void hd_net_judge(hd_net_t *net, uint64_t now) {
     uint64_t since = now - net->judged, missed = since > away ? since - away : 0;
     net->judged = now;
     read_mail(net);
-    for (uint32_t i = 0; missed && i < net->n_cuts; i++) { /* time in which nothing was heard */
-        hd_cut_t *cut = &net->cut[i];
-        bool before = cut->since < now - missed;
-        cut->since = cut->over ? cut->since : before ? cut->since + missed : now;
+    if (missed) { /* in that time nothing was heard */
+        hd_cuts_miss(net, missed, now);
     }
     if (!hd_net_is_given_up(net) && hd_net_is_deaf(net, now)) {
         surrender(net, "a process that was killed has blocked its queue in shared memory "
@@ -341,8 +175,8 @@ void hd_net_judge(hd_net_t *net, uint64_t now) {
     if (!hd_net_is_given_up(net)) {
         judge_peers(net, now);
     }
-    if (!hd_net_is_given_up(net)) {
-        judge_cuts(net, now);
+    if (!hd_net_is_given_up(net) && hd_cuts_judge(net, now)) {
+        surrender(net, "a link between hosts is broken, and this host is the one to go");
     }
 }
 
@@ -371,8 +205,8 @@ static void take_unreached(hd_net_t *net, hd_peer_t *peer) {
     char name[HD_WATCH_NAME];
     uint32_t number, of = has_sent(net, peer, &number);
     if (!of) {
-        lose_all(net, peer->token, false, "there is no way to its host");
-        say_cut(net, peer->host);
+        hd_peer_lose_all(net, peer->token, "there is no way to its host");
+        hd_cuts_find(net, peer->host, true);
         return;
     }
     (void)hd_watch_parse(&record, peer->watch_address, peer->watch_bytes); /* it was, before */
@@ -382,19 +216,20 @@ static void take_unreached(hd_net_t *net, hd_peer_t *peer) {
             number, of, name);
 }
 
-void hd_net_lose_silent(hd_net_t *net, const hd_peer_t *peer) {
-    lose_all(net, peer->token, false, "there is no sign of it any more");
-    say_cut(net, peer->host);
+void hd_net_lose_silent(hd_net_t *net, hd_peer_t *peer) {
+    hd_peer_lose_all(net, peer->token, "there is no sign of it any more");
+    peer->asked = false; /* its kernel is asked again: the link may come back */
+    hd_cuts_find(net, peer->host, true);
 }
 
 /* Takes note of what this process's own watch has found of the peer. */
 static void take_loss(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
     switch (words->kind) {
     case HD_WORDS_LEFT:
-        lose_all(net, words->subject, true, "it has closed its network");
+        hd_peer_part(net, words->subject);
         break;
     case HD_WORDS_LOST:
-        lose_all(net, words->subject, false, "its connection has ended");
+        hd_peer_lose_all(net, words->subject, "its connection has ended");
         hd_net_tell_dead(net, words->subject, HD_DEAD_SURE);
         look_for_damage(net, words->subject);
         break;
@@ -419,7 +254,7 @@ static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
     } else if (words.kind == HD_WORDS_DEAD) {
         take_dead(net, words.subject);
     } else if (words.kind == HD_WORDS_CUT) {
-        hear_cut(net, words.subject[0], words.subject[1]);
+        hd_cuts_hear(net, words.subject[0], words.subject[1]);
     } else if (words.kind == HD_WORDS_BROKEN) {
         if (hd_net_same_token(words.subject, net->token)) {
             take_broken(net, words.by);
@@ -476,12 +311,11 @@ static bool make_sense(const hd_words_t *words) {
 
 static hd_watch_relay_t on_words(void *arg, const uint64_t token[2], const void *bytes, size_t n) {
     hd_words_t words;
-    (void)token;
     if (n != sizeof(words)) {
         return HD_WATCH_NOBODY;
     }
     memcpy(&words, bytes, sizeof(words));
-    if (!make_sense(&words) || !hd_words_are_new(arg, &words)) {
+    if (!make_sense(&words) || !hd_words_are_new(arg, &words, token)) {
         return HD_WATCH_NOBODY;
     }
     if (!hand(arg, &words)) {
@@ -495,7 +329,7 @@ static hd_watch_relay_t on_words(void *arg, const uint64_t token[2], const void 
 void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
     net->host = hd_watch_host();
     atomic_store_explicit(&net->given_up, false, memory_order_relaxed); /* nobody has it yet */
-    net->n_cuts = 0;
+    hd_cuts_clear(net);
     net->judged = hd_clock_ns();
     hd_watch_params_t params = {.identity = {net->token[0], net->token[1]},
                                 .host = net->host,

@@ -36,6 +36,31 @@ void hd_peer_lose(hd_peer_t *peer, const char *why) {
     atomic_store_explicit(&peer->net->has_losses, true, memory_order_relaxed);
 }
 
+hd_peer_t *hd_peer_first(hd_net_t *net) {
+    hd_lock(&net->lock);
+    hd_peer_t *first = net->peers;
+    hd_unlock(&net->lock);
+    return first;
+}
+
+void hd_peer_lose_all(hd_net_t *net, const uint64_t token[2], const char *why) {
+    for (hd_peer_t *peer = hd_peer_first(net); peer; peer = peer->next) {
+        if (hd_net_same_token(peer->token, token)) {
+            hd_peer_lose(peer, why);
+        }
+    }
+}
+
+void hd_peer_part(hd_net_t *net, const uint64_t token[2]) {
+    for (hd_peer_t *peer = hd_peer_first(net); peer; peer = peer->next) {
+        if (hd_net_same_token(peer->token, token)) {
+            /* relaxed: whoever learns it later asks again */
+            atomic_store_explicit(&peer->left, true, memory_order_relaxed);
+            hd_peer_lose(peer, "it has closed its network");
+        }
+    }
+}
+
 static void on_lost(hd_ucx_link_t *link, const char *why) {
     ((hd_peer_link_t *)link)->broken = true;
     hd_peer_lose(((hd_peer_link_t *)link)->peer, why);
@@ -292,9 +317,7 @@ static void await(hd_net_lane_t *lane, closing_t *closing) {
 
 bool hd_peer_close_links(hd_net_t *net, hd_net_lane_t *lane) {
     let_answer(lane);
-    hd_lock(&net->lock);
-    hd_peer_t *first = net->peers; /* none is added or taken any more */
-    hd_unlock(&net->lock);
+    hd_peer_t *first = hd_peer_first(net); /* none is added or taken any more */
     uint32_t n = 0;
     for (const hd_peer_t *peer = first; peer; peer = peer->next) {
         n++;

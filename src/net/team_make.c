@@ -58,14 +58,6 @@ static void take_failure(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_park_drop_all(lane_with(item, offsetof(hd_net_team_lane_t, failed)));
 }
 
-/* The processes so far behind and ahead of this one, in a circle. */
-static uint32_t behind(const hd_net_team_t *team, uint32_t by) {
-    return (uint32_t)(((uint64_t)team->me + team->n - by) % team->n);
-}
-static uint32_t ahead(const hd_net_team_t *team, uint32_t by) {
-    return (uint32_t)(((uint64_t)team->me + by) % team->n);
-}
-
 /* Tells the process, if there is a way to it. A failure makes no connections: the watch tells it to
  * those to which there is none, but while they greet each other its own ones may not be there. */
 static void tell_linked(hd_net_team_lane_t *tl, uint32_t to, const hd_wire_t *wire) {
@@ -88,9 +80,10 @@ static void take_abort(hd_net_lane_t *lane, hd_net_item_t *item) {
         .class = HD_NET_NUMBERED,
         .status = (ucc_status_t)atomic_load_explicit(&team->aborting, memory_order_relaxed)};
     for (uint64_t by = 1; by < team->n; by = team->relays ? by * 2 : by + 1) {
-        tell_linked(tl, ahead(team, (uint32_t)by), &wire);
-        if (team->relays && behind(team, (uint32_t)by) != ahead(team, (uint32_t)by)) {
-            tell_linked(tl, behind(team, (uint32_t)by), &wire);
+        tell_linked(tl, hd_net_team_ahead(team, team->me, (uint32_t)by), &wire);
+        if (team->relays && hd_net_team_behind(team, team->me, (uint32_t)by) !=
+                                hd_net_team_ahead(team, team->me, (uint32_t)by)) {
+            tell_linked(tl, hd_net_team_behind(team, team->me, (uint32_t)by), &wire);
         }
     }
     hd_net_refuse(lane->net, team->wire, wire.status);
@@ -164,8 +157,8 @@ static ucc_status_t find_peers(hd_net_team_t *team, const hd_net_team_params_t *
  * each tells its neighbours on reaches all (news.c). */
 static void keep_neighbours(hd_net_team_t *team) {
     for (uint64_t by = 1; by < team->n; by *= 2) {
-        hd_net_watch_keep(team->net, team->peer[behind(team, (uint32_t)by)]);
-        hd_net_watch_keep(team->net, team->peer[ahead(team, (uint32_t)by)]);
+        hd_net_watch_keep(team->net, team->peer[hd_net_team_behind(team, team->me, (uint32_t)by)]);
+        hd_net_watch_keep(team->net, team->peer[hd_net_team_ahead(team, team->me, (uint32_t)by)]);
     }
 }
 
@@ -175,8 +168,10 @@ bool hd_net_team_is_watched(hd_net_team_t *team) {
         hd_watch_look(team->net->watch);
     }
     for (uint64_t by = 1; by < team->n && settled; by *= 2) {
-        settled = hd_net_watch_is_settled(team->net, team->peer[behind(team, (uint32_t)by)]) &&
-                  hd_net_watch_is_settled(team->net, team->peer[ahead(team, (uint32_t)by)]);
+        settled = hd_net_watch_is_settled(
+                      team->net, team->peer[hd_net_team_behind(team, team->me, (uint32_t)by)]) &&
+                  hd_net_watch_is_settled(
+                      team->net, team->peer[hd_net_team_ahead(team, team->me, (uint32_t)by)]);
     }
     return settled;
 }

@@ -75,6 +75,7 @@ typedef struct peer {
     uint64_t identity[2];
     uint32_t keeps, lines;
     bool lost, gone; /* gone: has said goodbye */
+    bool silent;     /* how it was lost: it is asked anew if somebody keeps it again */
     bool reached;    /* a connection to it has been made, or its host has made one */
     hd_watch_record_t record;
     uint32_t attempt, good; /* good: that by which it has been reached as itself; 0: none has */
@@ -211,6 +212,7 @@ static peer_t *find(hd_watch_t *w, const uint64_t identity[2]) {
 static void lose(hd_watch_t *w, peer_t *peer, hd_watch_loss_t how) {
     if (!peer->lost && !peer->gone) {
         peer->lost = true;
+        peer->silent = how == HD_WATCH_SILENT;
         w->params.lost(w->params.arg, peer->identity, how);
     }
 }
@@ -794,6 +796,11 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
         peer->keeps++;
         peer->gone = false;
         peer->due = connects ? hd_ticks() : in_seconds(patience);
+        if (connects && peer->silent) {
+            peer->silent = peer->lost = false;
+            peer->down_since = 0;
+            peer->attempt = 0;
+        }
         if (connects && !peer->lines && !peer->lost) {
             begin_line(w, peer);
         }
@@ -873,6 +880,17 @@ uint32_t hd_watch_connected(hd_watch_t *w) {
     }
     give_back();
     return n;
+}
+
+bool hd_watch_reaches(hd_watch_t *w, uint64_t host) {
+    bool reaches = false;
+    take();
+    for (const line_t *line = w->lines; line && !reaches; line = line->next) {
+        reaches = line->peer && line->peer->record.host == host &&
+                  (line->state == OPEN || line->state == GREETING);
+    }
+    give_back();
+    return reaches;
 }
 
 void hd_watch_abandon(hd_watch_t *w) {

@@ -71,9 +71,9 @@ void hd_watch_close(hd_watch_t *watch);
 void hd_watch_abandon(hd_watch_t *watch);
 const void *hd_watch_address(const hd_watch_t *watch, size_t *bytes);
 /* Connects to that process, or, if it is the other's part to do so, remembers that it is waited
- * for: it is lost as soon as its host says so, also if there was no connection. Several times for
- * one process: as many drops. UCC_ERR_INVALID_PARAM: the address is
- * malformed (logged). */
+ * for: it is lost as soon as its host says so, also if there was no connection. One that was silent
+ * is asked anew. Several times for one process: as many drops. UCC_ERR_INVALID_PARAM: the address
+ * is malformed (logged). */
 ucc_status_t hd_watch_keep(hd_watch_t *watch, const uint64_t identity[2], const void *address,
                            size_t bytes, bool connects);
 void hd_watch_drop(hd_watch_t *watch, const uint64_t identity[2]);
@@ -90,6 +90,8 @@ int hd_watch_descriptor(const hd_watch_t *watch);
 void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes, bool lasting);
 /* Of kept processes: how many are connected. For tests and for heddle_info. */
 uint32_t hd_watch_connected(hd_watch_t *watch);
+/* Is there a connection to a process of that host, or has its kernel at least taken one? */
+bool hd_watch_reaches(hd_watch_t *watch, uint64_t host);
 
 /* --- watch_address.c -------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@ static void make(void) {
     net = hd_alloc(HD_LINE_PAIR, sizeof(*net));
     cr_assert(net);
     net->token[0] = 99;
+    net->token[1] = 1;
 }
 
 static void discard(void) {
@@ -19,20 +20,24 @@ static void discard(void) {
 
 TestSuite(gossip, .init = make, .fini = discard);
 
+static const uint64_t neighbour[2] = {77, 1};
+
 static bool hear(hd_words_kind_t kind, uint64_t subject, uint64_t by, uint64_t number) {
-    return hd_words_are_new(net, &(hd_words_t){.kind = kind,
-                                               .status = kind == HD_WORDS_DEAD ? 1 : -1,
-                                               .subject = {subject, kind == HD_WORDS_DEAD},
-                                               .by = {by, 1},
-                                               .number = number});
+    const hd_words_t words = {.kind = kind,
+                              .status = kind == HD_WORDS_DEAD ? 1 : -1,
+                              .subject = {subject, kind == HD_WORDS_DEAD},
+                              .by = {by, 1},
+                              .number = number};
+    return hd_words_are_new(net, &words, neighbour);
 }
 
 static bool say_dead(uint64_t subject, uint64_t by, uint64_t number, hd_death_t death) {
-    return hd_words_are_new(net, &(hd_words_t){.kind = HD_WORDS_DEAD,
-                                               .status = (int32_t)death,
-                                               .subject = {subject, 1},
-                                               .by = {by, 1},
-                                               .number = number});
+    const hd_words_t words = {.kind = HD_WORDS_DEAD,
+                              .status = (int32_t)death,
+                              .subject = {subject, 1},
+                              .by = {by, 1},
+                              .number = number};
+    return hd_words_are_new(net, &words, neighbour);
 }
 
 Test(gossip, each_word_of_a_process_is_new_once_however_late_it_comes) {
@@ -87,14 +92,27 @@ Test(gossip, the_words_of_the_dead_count_nothing_but_that_a_team_has_failed) {
     cr_expect(say_dead(8, 7, 4, HD_DEAD_SURE), "what a kernel has said counts");
 }
 
+/* A neighbour believes somebody whom this process has given up, and who has given up it. */
+Test(gossip, that_this_process_is_dead_counts_whoever_says_it_if_a_living_one_tells_it) {
+    cr_expect(say_dead(7, 1, 1, HD_DEAD_JUDGED));
+    const hd_words_t words = {.kind = HD_WORDS_DEAD,
+                              .status = HD_DEAD_JUDGED,
+                              .subject = {99, 1},
+                              .by = {7, 1},
+                              .number = 1};
+    static const uint64_t given_up[2] = {7, 1};
+    cr_expect_not(hd_words_are_new(net, &words, given_up));
+    cr_expect(hd_words_are_new(net, &words, neighbour));
+}
+
 Test(gossip, what_nothing_has_come_of_is_new_when_it_is_said_again) {
     const hd_words_t words = {.kind = HD_WORDS_DEAD,
                               .status = HD_DEAD_SURE,
                               .subject = {7, 1},
                               .by = {1, 1},
                               .number = 1};
-    cr_expect(hd_words_are_new(net, &words));
+    cr_expect(hd_words_are_new(net, &words, neighbour));
     hd_words_forget(net, &words);
     cr_expect_not(hd_net_is_dead(net, words.subject));
-    cr_expect(hd_words_are_new(net, &words));
+    cr_expect(hd_words_are_new(net, &words, neighbour));
 }

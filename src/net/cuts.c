@@ -1,0 +1,308 @@
+/* cuts.c: links between hosts that are broken, and who goes for that. A process that finds another
+ * host silent says, once for its host, that the link to it is CUT; a process of that host which
+ * hears it, by way of others, says the same of its own side, and by that, that it lives. news.c
+ * calls this, in lane 0, under its lock.
+ *
+ * No time-out tells whether the other host lives: words go by way of processes, which may compute
+ * for long. What tells it are the lines that all know of: each process of a team has one to those
+ * that are 1, 2, 4, ... before and after it (team_make.c), and each that is broken is said to be
+ * CUT by whoever has it, when he looks. So a host is GONE if no way along lines that are not cut
+ * leads from here to a living process of it. While somebody who has a line to it computes, it is
+ * not known whether it is gone, and who needs to know waits.
+ *
+ * If both sides of a cut have been heard, both live, and one of the hosts has to go: the rule is
+ * the same everywhere (has_to_go). Only the host itself applies it, so two that know different cuts
+ * for a moment never give up each other: at worst both go. So it waits until those have found out,
+ * too, on whose lines words were under way: the kernel notices only later that nothing comes there.
+ *
+ * A link may come back. Who finds a host silent asks its kernel again and again. Where that answers
+ * nothing is judged, and after a while the cut is not said any more; what is not said any more is
+ * forgotten. A cut whose sides both wait is said again and again.
+ */
+#include "net/internal.h"
+
+#include "threads/clock.h"
+
+enum {
+    PATIENCE = 5, /* times the grace: so long a cut is known before a host is found to be gone */
+    MOST_MUTUAL = 128
+};
+/* ns: so much longer than it takes to find a host silent the cuts have to be the same before one
+ * goes; from one judgement to the next; from one time that a cut is said to the next; how long what
+ * was said counts; how long a host answers before its cut is not said any more */
+static const uint64_t settled = 1000000000, judge_every = 100000000, say_every = 5000000000,
+                      said_for = 20000000000, back_for = 10000000000;
+
+/* How long ago that was. Words may have come since `now` was read. */
+static uint64_t age(uint64_t then, uint64_t now) {
+    return now > then ? now - then : 0;
+}
+
+/* --- what was said ---------------------------------------------------------------------------- */
+
+/* Returns what is known of the link between two hosts. NULL: nothing is. */
+static hd_cut_t *find_cut(hd_net_t *net, uint64_t one, uint64_t other) {
+    uint64_t low = one < other ? one : other, high = one < other ? other : one;
+    hd_cut_t *cut = net->cut, *end = cut + net->n_cuts;
+    while (cut < end && !(cut->host[0] == low && cut->host[1] == high)) {
+        cut++;
+    }
+    return cut < end ? cut : NULL;
+}
+
+static hd_cut_t *add_cut(hd_net_t *net, uint64_t one, uint64_t other, uint64_t now) {
+    if (net->n_cuts == HD_NET_CUTS) {
+        hd_warn("more than %d links between hosts are broken", HD_NET_CUTS);
+        return NULL; /* it will be said again */
+    }
+    hd_cut_t *cut = &net->cut[net->n_cuts++];
+    *cut = (hd_cut_t){.host = {one < other ? one : other, one < other ? other : one}, .since = now};
+    return cut;
+}
+
+/* Host `by` says that nothing reaches `other` from it. NULL: there is no room for that. *again: it
+ * has said so a moment ago. */
+static hd_cut_t *note(hd_net_t *net, uint64_t by, uint64_t other, bool *again) {
+    uint64_t now = hd_clock_ns();
+    hd_cut_t *cut = find_cut(net, by, other);
+    cut = cut ? cut : add_cut(net, by, other, now);
+    if (!cut) {
+        return NULL;
+    }
+    uint64_t *said = &cut->said[by > other];
+    *again = *said && age(*said, now) < say_every / 2;
+    net->cuts_changed = *said ? net->cuts_changed : now;
+    *said = now;
+    /* relaxed: only told to look */
+    atomic_store_explicit(&net->has_losses, true, memory_order_relaxed);
+    return cut;
+}
+
+void hd_cuts_find(hd_net_t *net, uint64_t host, bool found) {
+    bool again;
+    hd_cut_t *cut =
+        host != 0 && !hd_net_is_given_up(net) ? note(net, net->host, host, &again) : NULL;
+    if (cut) {
+        cut->found = cut->found || found;
+        if (!again) {
+            hd_net_tell_cut(net, host);
+        }
+    }
+}
+
+void hd_cuts_hear(hd_net_t *net, uint64_t by, uint64_t other) {
+    bool again;
+    (void)note(net, by, other, &again);
+    if (other == net->host) {
+        hd_cuts_find(net, by, false);
+    }
+}
+
+void hd_cuts_clear(hd_net_t *net) {
+    net->n_cuts = 0;
+}
+
+static uint64_t later(uint64_t then, uint64_t by, uint64_t now) {
+    return then && age(then, now) > by ? then + by : then ? now : 0;
+}
+
+void hd_cuts_miss(hd_net_t *net, uint64_t missed, uint64_t now) {
+    for (hd_cut_t *cut = net->cut; cut < net->cut + net->n_cuts; cut++) {
+        cut->since = later(cut->since, missed, now);
+        cut->said[0] = later(cut->said[0], missed, now);
+        cut->said[1] = later(cut->said[1], missed, now);
+    }
+    net->cuts_changed = later(net->cuts_changed, missed, now);
+}
+
+static void forget_old(hd_net_t *net, uint64_t now) {
+    for (uint32_t i = 0; i < net->n_cuts;) {
+        hd_cut_t *cut = &net->cut[i];
+        for (uint32_t side = 0; side < 2; side++) {
+            bool old = cut->said[side] && age(cut->said[side], now) > said_for;
+            cut->said[side] = old ? 0 : cut->said[side];
+        }
+        if (cut->said[0] || cut->said[1]) {
+            i++;
+        } else {
+            *cut = net->cut[--net->n_cuts];
+        }
+    }
+}
+
+/* --- who is gone ------------------------------------------------------------------------------ */
+
+/* Who is not known to be dead, or gone. Under the net's lock. */
+static hd_net_known_t *living(const hd_net_t *net, const hd_peer_t *peer) {
+    hd_net_known_t *known = hd_gossip_find(net, peer->token);
+    /* relaxed: looked at again */
+    bool lives = known && !known->death && !atomic_load_explicit(&peer->left, memory_order_relaxed);
+    return lives ? known : NULL;
+}
+
+/* Marks process j of the team as reached, if there is a way to it from i, which is. False: there is
+ * none, or it was. */
+static bool reach_one(hd_net_t *net, const hd_net_team_t *team, uint32_t i, uint32_t j) {
+    const hd_peer_t *peer = team->peer[j];
+    hd_net_known_t *known = j == team->me ? NULL : living(net, peer);
+    uint64_t from = i == team->me ? net->host : team->peer[i]->host;
+    if (!known || known->reached == net->n_reaches ||
+        (from != peer->host && find_cut(net, from, peer->host))) {
+        return false;
+    }
+    known->reached = net->n_reaches;
+    return true;
+}
+
+static bool reach_from(hd_net_t *net, const hd_net_team_t *team, uint32_t i) {
+    bool any = false;
+    for (uint64_t by = 1; by < team->n; by *= 2) {
+        any = reach_one(net, team, i, hd_net_team_ahead(team, i, (uint32_t)by)) || any;
+        any = reach_one(net, team, i, hd_net_team_behind(team, i, (uint32_t)by)) || any;
+    }
+    return any;
+}
+
+static bool is_reached(const hd_net_t *net, const hd_net_team_t *team, uint32_t i) {
+    const hd_net_known_t *known = i == team->me ? NULL : living(net, team->peer[i]);
+    return i == team->me || (known && known->reached == net->n_reaches);
+}
+
+/* Marks all processes that a way leads to from this one. Under the net's lock. */
+static void reach(hd_net_t *net) {
+    net->n_reaches++;
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t b = 0; b < HD_NET_TABLE; b++) {
+            for (const hd_net_team_t *team = net->table[b]; team; team = team->next) {
+                for (uint32_t i = 0; i < team->n; i++) {
+                    any = (is_reached(net, team, i) && reach_from(net, team, i)) || any;
+                }
+            }
+        }
+    }
+}
+
+/* Does no way lead to the host, though processes of it are in teams of this one? Under the net's
+ * lock. */
+static bool is_gone(const hd_net_t *net, uint64_t host) {
+    bool there = false, reached = false;
+    for (uint32_t b = 0; b < HD_NET_TABLE; b++) {
+        for (const hd_net_team_t *team = net->table[b]; team; team = team->next) {
+            for (uint32_t i = 0; i < team->n; i++) {
+                bool of_it = i != team->me && team->peer[i]->host == host;
+                there = there || (of_it && living(net, team->peer[i]));
+                reached = reached || (of_it && is_reached(net, team, i));
+            }
+        }
+    }
+    return there && !reached;
+}
+
+/* --- who has to go, of hosts that live -------------------------------------------------------- */
+
+static bool host_lives(hd_net_t *net, uint64_t host) {
+    bool lives = host == net->host;
+    hd_lock(&net->lock);
+    for (const hd_peer_t *peer = net->peers; peer && !lives; peer = peer->next) {
+        lives = peer->host == host && living(net, peer);
+    }
+    hd_unlock(&net->lock);
+    return lives;
+}
+
+/* Returns the host of the most cuts, of several the one with the highest number. 0: there are no
+ * cuts. Those that are NULL don't count. */
+static uint64_t worst_host(const hd_cut_t *const *cut, uint32_t n_cuts) {
+    uint64_t worst = 0;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < 2 * n_cuts; i++) {
+        uint64_t host = cut[i / 2] ? cut[i / 2]->host[i % 2] : 0;
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < n_cuts && host; j++) {
+            n += cut[j] && (cut[j]->host[0] == host || cut[j]->host[1] == host);
+        }
+        if (n > most || (n == most && n > 0 && host > worst)) {
+            most = n;
+            worst = host;
+        }
+    }
+    return worst;
+}
+
+/* Does this host have to go, of those that have lost each other, and live? Those with the most cuts
+ * go, one after the other, until none is left. */
+static bool has_to_go(hd_net_t *net) {
+    const hd_cut_t *mutual[MOST_MUTUAL];
+    uint32_t n = 0;
+    bool mine = false;
+    for (const hd_cut_t *cut = net->cut; cut < net->cut + net->n_cuts && n < MOST_MUTUAL; cut++) {
+        if (cut->said[0] && cut->said[1] && host_lives(net, cut->host[0]) &&
+            host_lives(net, cut->host[1])) {
+            bool of_mine = cut->host[0] == net->host || cut->host[1] == net->host;
+            uint64_t other = cut->host[cut->host[0] == net->host];
+            mine = mine || (of_mine && !(net->watch && hd_watch_reaches(net->watch, other)));
+            mutual[n++] = cut;
+        }
+    }
+    uint64_t worst;
+    while (mine && (worst = worst_host(mutual, n)) != 0 && worst != net->host) {
+        for (uint32_t i = 0; i < n; i++) {
+            bool goes = mutual[i] && (mutual[i]->host[0] == worst || mutual[i]->host[1] == worst);
+            mutual[i] = goes ? NULL : mutual[i];
+        }
+    }
+    return mine && worst == net->host;
+}
+
+/* --- judging ---------------------------------------------------------------------------------- */
+
+/* Looks after a cut that this process has found. True: the host is gone. */
+static bool judge_cut(hd_net_t *net, hd_cut_t *cut, uint64_t now) {
+    uint32_t mine = cut->host[1] == net->host;
+    uint64_t other = cut->host[!mine];
+    if (!host_lives(net, other)) {
+        cut->found = false; /* it is forgotten by and by */
+        return false;
+    }
+    if (net->watch && hd_watch_reaches(net->watch, other)) {
+        cut->found = age(cut->since, now) < back_for;
+        return false;
+    }
+    if (age(cut->said[mine], now) > say_every) {
+        cut->said[mine] = now;
+        hd_net_tell_cut(net, other);
+    }
+    if (age(cut->since, now) < PATIENCE * net->grace_ns) {
+        return false;
+    }
+    hd_lock(&net->lock);
+    reach(net);
+    bool gone = is_gone(net, other);
+    hd_unlock(&net->lock);
+    return gone;
+}
+
+/* Says that all processes of that host are dead. */
+static void give_up_host(hd_net_t *net, uint64_t host) {
+    for (hd_peer_t *peer = hd_peer_first(net); peer; peer = peer->next) {
+        if (peer->host == host && hd_peer_lives(peer)) {
+            hd_net_tell_dead(net, peer->token, HD_DEAD_JUDGED);
+            hd_peer_lose_all(net, peer->token, "no way leads to its host any more");
+        }
+    }
+}
+
+bool hd_cuts_judge(hd_net_t *net, uint64_t now) {
+    if (net->n_cuts == 0 || age(net->cuts_judged, now) < judge_every) {
+        return false;
+    }
+    net->cuts_judged = now;
+    forget_old(net, now);
+    for (uint32_t i = 0; i < net->n_cuts; i++) {
+        if (net->cut[i].found && judge_cut(net, &net->cut[i], now)) {
+            give_up_host(net, net->cut[i].host[net->cut[i].host[0] == net->host]);
+        }
+    }
+    return age(net->cuts_changed, now) > net->silent_ns + settled && has_to_go(net);
+}
