@@ -14,16 +14,8 @@ bool hd_device_finds_host(const void *buffer) {
            (memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED);
 }
 
-static ucc_status_t bad(const hd_op_t *op, const char *field, const char *what) {
-    hd_error("%s at endpoint %u: %s %s", hd_type_name(op->call.type), op->team_ep, field, what);
-    return UCC_ERR_INVALID_PARAM;
-}
-
-/* Logs the call, its field, and why it is refused. */
 static ucc_status_t refuse(const hd_op_t *op, const char *field, const char *why) {
-    hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(op->call.type), op->team_ep, field,
-             why);
-    return UCC_ERR_NOT_SUPPORTED;
+    return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED, "%s.mem_type: %s", field, why);
 }
 
 ucc_status_t hd_device_become(hd_op_t *op) {
@@ -62,7 +54,8 @@ ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t ty
     hd_gpu_memory_t memory = nothing;
     bool told = type == UCC_MEMORY_TYPE_CUDA || type == UCC_MEMORY_TYPE_CUDA_MANAGED;
     if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
-        return bad(op, field, "has a memory type that does not exist");
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM, "%s has a memory type that does not exist",
+                            field);
     }
     if (type != UCC_MEMORY_TYPE_UNKNOWN && !told) {
         return refuse(op, field, "device memory of this kind is not supported");
@@ -83,7 +76,7 @@ ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t ty
     }
     bool host = memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED;
     if (status == UCC_OK && told && bytes && memory.kind == HD_GPU_HOST) {
-        return bad(op, field, NO_MEMORY);
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM, "%s " NO_MEMORY, field);
     }
     if (status == UCC_OK && !told && !host) {
         status = hd_device_become(op);
@@ -143,11 +136,10 @@ static ucc_status_t check_fits(const hd_op_t *op, const hd_gpu_memory_t *memory,
     if (need->block >= 0) {
         snprintf(block, sizeof(block), ", block %lld", (long long)need->block);
     }
-    hd_error("%s at endpoint %u: %s%s: %zu bytes are needed at %p, but its allocation ends after "
-             "%zu",
-             hd_type_name(op->call.type), op->team_ep, need->field, block, need->bytes,
-             (const void *)need->at, left(memory, need->at));
-    return UCC_ERR_INVALID_PARAM;
+    return hd_op_refuse(op, UCC_ERR_INVALID_PARAM,
+                        "%s%s: %zu bytes are needed at %p, but its allocation ends after %zu",
+                        need->field, block, need->bytes, (const void *)need->at,
+                        left(memory, need->at));
 }
 
 /* Returns the memory of a side that devices are given as it is; else NULL. */
@@ -172,9 +164,8 @@ static ucc_status_t check_block(const hd_op_t *op, hd_gpu_memory_t *memory, cons
         }
     }
     if (memory->kind == HD_GPU_HOST) {
-        hd_error("%s at endpoint %u: %s, block %lld " NO_MEMORY, hd_type_name(op->call.type),
-                 op->team_ep, need->field, (long long)need->block);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM, "%s, block %lld " NO_MEMORY, need->field,
+                            (long long)need->block);
     }
     return check_fits(op, memory, need);
 }

@@ -180,11 +180,9 @@ void hd_device_follow_here(hd_op_t *op, const hd_frame_t *other) {
 /* --- at init --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_settle(hd_op_t *op) {
-    const char *name = hd_type_name(op->call.type);
     if (op->call.exclusive) {
-        hd_error("%s at endpoint %u: a user's reduction is not supported on devices", name,
-                 op->team_ep);
-        return UCC_ERR_NOT_SUPPORTED;
+        return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED,
+                            "a user's reduction is not supported on devices");
     }
     return hd_coll[op->call.type].reducing ? hd_device_can_reduce(&op->call) : UCC_OK;
 }

@@ -142,11 +142,9 @@ static ucc_status_t join_late(const hd_op_t *op, const ends_t *ends) {
 static ucc_status_t join(const hd_op_t *op, const ends_t *ends) {
     const hd_device_order_t *order = order_of(op);
     if (hd_device_captured_since(op)) {
-        hd_error(
-            "%s at endpoint %u: a capture of its stream was begun after the post, before all was "
-            "enqueued: what it captures can't come after the collective",
-            hd_op_type_name(op), op->team_ep);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM,
+                            "a capture of its stream was begun after the post, before all was "
+                            "enqueued: what it captures can't come after the collective");
     }
     return order->stream.by_thread ? join_late(op, ends)
                                    : await_ends(op, ends, &order->stream, HD_GPU_SITE_DONE);
@@ -229,9 +227,7 @@ void hd_device_drop(hd_op_t *op) {
 /* --- before the post ------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why) {
-    hd_error("%s at endpoint %u: in the order of a stream: %s", hd_op_type_name(op), op->team_ep,
-             why);
-    return UCC_ERR_NOT_SUPPORTED;
+    return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED, "in the order of a stream: %s", why);
 }
 
 /* Checks whether the call may be in the order of a stream that is captured like this. */

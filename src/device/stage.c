@@ -210,10 +210,9 @@ static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_ex
         return UCC_OK;
     }
     if (part->order.is) { /* counts have changed since the post was begun */
-        hd_error("%s at endpoint %u: memory of the host that is not pinned has no place in the "
-                 "order of a stream",
-                 hd_op_type_name(op), op->team_ep);
-        return UCC_ERR_NOT_SUPPORTED;
+        return hd_op_refuse(
+            op, UCC_ERR_NOT_SUPPORTED,
+            "memory of the host that is not pinned has no place in the order of a stream");
     }
     int device = part->device < 0 ? 0 : part->device; /* pinned memory is any device's */
     return hd_device_take_stand_in(op, kept, device, side->bytes);

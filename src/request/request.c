@@ -190,9 +190,8 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         r->op.start = NULL; /* there is nothing by which the others could know this call */
         r->route = HD_ROUTE_NOTHING;
     } else if (unordered) {
-        hd_error("%s at endpoint %u: tag is not set, and the team is unordered",
-                 hd_op_type_name(&r->op), team->ep);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(&r->op, UCC_ERR_INVALID_PARAM,
+                            "tag is not set, and the team is unordered");
     } else if (persistent || hd_team_orders_inits(team)) {
         r->route = persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
         hd_lock(&team->lock);
@@ -443,8 +442,7 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
         hd_group_say_inherited(op->group);
-        hd_error("%s at endpoint %u: the team has failed: %s", hd_op_type_name(op), op->team->ep,
-                 ucc_status_string(failure));
+        hd_op_refuse(op, failure, "the team has failed: %s", ucc_status_string(failure));
         return hd_op_fail_unlaunched(op, failure);
     }
     if (r->route == HD_ROUTE_NUMBER) {
@@ -542,9 +540,8 @@ __attribute__((noinline)) ucc_status_t hd_request_start(hd_request_t *r) {
 
 ucc_status_t hd_request_post(hd_request_t *r) {
     if (__builtin_expect(!hd_request_may_post(r), 0)) {
-        hd_error("%s at endpoint %u: posted with status %s", hd_op_type_name(&r->op),
-                 r->op.team->ep, ucc_status_string(hd_task_status(&r->op.task)));
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(&r->op, UCC_ERR_INVALID_PARAM, "posted with status %s",
+                            ucc_status_string(hd_task_status(&r->op.task)));
     }
     uint64_t k = r->express ? hd_request_express(r) : 0;
     if (k == HD_EXPRESS_OVER) {
@@ -569,9 +566,7 @@ void hd_request_release(hd_request_t *r) {
 
 ucc_status_t hd_request_finalize(hd_request_t *r) {
     if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {
-        hd_error("%s at endpoint %u: finalized while in progress", hd_op_type_name(&r->op),
-                 r->op.team->ep);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(&r->op, UCC_ERR_INVALID_PARAM, "finalized while in progress");
     }
     if (r->private_board) {
         hd_match_leave(r->private_board);

@@ -44,9 +44,8 @@ static ucc_status_t check_datatype(hd_request_t *r, const char *field, ucc_datat
         return hd_args_bad(r, field, "is not a datatype");
     }
     if (!hd_dt_is_contiguous(dt)) {
-        hd_error("%s at endpoint %u: %s: a datatype packed by the user is not supported here",
-                 hd_type_name(r->op.call.type), r->op.team->ep, field);
-        return UCC_ERR_NOT_SUPPORTED;
+        return hd_op_refuse(&r->op, UCC_ERR_NOT_SUPPORTED,
+                            "%s: a datatype packed by the user is not supported here", field);
     }
     return UCC_OK;
 }
