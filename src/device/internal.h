@@ -152,14 +152,6 @@ typedef struct hd_device_side {
 
 enum { HD_SIDE_SRC, HD_SIDE_DST, HD_SIDES };
 
-/* What a call said before it named stand-ins (stage.c). */
-struct hd_device_users {
-    bool kept; /* the call may name stand-ins */
-    const uint8_t *src;
-    uint8_t *dst;
-    hd_vector_t send, receive;
-};
-
 struct hd_device_wait {
     hd_line_t *line;
     uint64_t ticket;
@@ -219,7 +211,6 @@ typedef struct hd_device_order {
     void (*engine_ends)(ucc_ee_h engine); /* the poster's, which is told of the operation's end */
     hd_gpu_stream_t stream;
     uint64_t capture;       /* of which the stream is part; 0: of none */
-    uint32_t signature;     /* of the call, without the capture; `enter` writes it */
     hd_gpu_event_t *ready;  /* of the stream's device: recorded in the post */
     hd_gpu_event_t *joined; /* recorded on a line: what a stream by_thread has still to wait for */
     int events_of;          /* device of both events; says nothing while they are NULL */
@@ -249,7 +240,8 @@ typedef struct hd_device_part {
     int device; /* where its buffers are; -1: it has none */
     bool held;  /* among processes: its stream has not come to the post, and nothing is copied */
     struct hd_device_done own; /* behind its last work: what its stream comes after */
-    struct hd_device_users users;
+    bool renamed;    /* op->call may name stand-ins, and its signature may tell a capture */
+    hd_call_t users; /* op->call as it was before that */
     hd_device_relay_t *relay; /* which it has to drop; NULL: none */
     hd_device_order_t order;
     /* from when everything is enqueued */
@@ -547,8 +539,7 @@ hd_device_extent_t hd_device_source_of(const hd_op_t *op);
 hd_device_extent_t hd_device_result_of(const hd_op_t *op);
 hd_device_block_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
 
-/* Remembers what the call names, before stand-ins take the place of that; and names it again. */
-void hd_device_keep_users(hd_op_t *op);
+/* The call is again what it was before `enter`. */
 void hd_device_restore_users(hd_op_t *op);
 /* A frame's `finish` begins with this: the call names the user's buffers again. False: in the child
  * of a fork the operation ends here, with *status, because what is enqueued is the parent's. */

@@ -181,11 +181,12 @@ void hd_device_begin_part(hd_op_t *op) {
     /* relaxed: its poster has published it with the operation; another post's is over */
     uint64_t word = atomic_load_explicit(&order->meet, memory_order_relaxed);
     order->is = word % HD_MEET_STATES != HD_MEET_OVER;
-    order->signature = op->call.signature;
+    hd_assert(!part->renamed);
+    part->renamed = true;
+    part->users = op->call;
     if (order->is && order->capture) {
         op->call.signature = hd_terms_captured(op->call.signature, order->capture);
     }
-    hd_device_keep_users(op);
     part->outcome = UCC_OK;
     part->drained_by = 0;
     part->waits = 0;
@@ -209,9 +210,6 @@ void hd_device_drop(hd_op_t *op) {
         return; /* the post is in no order */
     }
     hd_assert_lt(0, number); /* posts are counted from 1 */
-    if (order->is) {
-        op->call.signature = order->signature;
-    }
     order->is = false;
     /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees
      * over */

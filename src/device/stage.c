@@ -79,21 +79,11 @@ bool hd_device_moves_nothing(const hd_op_t *op) {
 
 /* --- what the call names, and how it ends ---------------------------------------------------- */
 
-void hd_device_keep_users(hd_op_t *op) {
-    const hd_call_t *call = &op->call;
-    struct hd_device_users *users = &hd_device_part_of(op)->users;
-    hd_assert(!users->kept); /* else the call names stand-ins */
-    *users = (struct hd_device_users){true, call->src, call->dst, call->send, call->receive};
-}
-
 void hd_device_restore_users(hd_op_t *op) {
-    struct hd_device_users *users = &hd_device_part_of(op)->users;
-    if (users->kept) {
-        op->call.src = users->src;
-        op->call.dst = users->dst;
-        op->call.send = users->send;
-        op->call.receive = users->receive;
-        users->kept = false;
+    hd_device_part_t *part = hd_device_part_of(op);
+    if (part->renamed) {
+        op->call = part->users;
+        part->renamed = false;
     }
 }
 
