@@ -218,7 +218,9 @@ static ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args, const uin
     }
     status = choose_route(team, args, tag, r);
     if (status == UCC_OK) {
-        hd_request_decide(r);
+        status = hd_request_decide(r);
+    }
+    if (status == UCC_OK) {
         hd_args_note_shape(r, args);
     }
     return status;
