@@ -346,19 +346,7 @@ void hd_line_check(const hd_line_t *line);
 /* The same for the part of an operation that the caller has started. */
 void hd_device_check_part(const hd_op_t *op);
 
-/* --- share.c: blocks, where shares begin, memory to describe them in, rows ------------------- */
-
-/* A block of a buffer. */
-typedef struct hd_device_block {
-    void *at;
-    size_t bytes;
-} hd_device_block_t;
-/* Returns block i of a buffer whose blocks the vector describes, in elements of so many bytes. */
-static inline hd_device_block_t hd_device_vector_block(const void *buffer, const hd_vector_t *v,
-                                                       size_t element, uint32_t i) {
-    return (hd_device_block_t){hd_at(buffer, hd_vector_displacement(v, i) * element),
-                               hd_vector_count(v, i) * element};
-}
+/* --- share.c: where shares begin, memory to describe them in, rows --------------------------- */
 
 /* Elements at whose multiples ranges are cut, so that they begin at lines of memory, if buffers
  * do. */
@@ -537,7 +525,7 @@ typedef struct hd_device_extent {
 } hd_device_extent_t;
 hd_device_extent_t hd_device_source_of(const hd_op_t *op);
 hd_device_extent_t hd_device_result_of(const hd_op_t *op);
-hd_device_block_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
+hd_data_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
 
 /* The call is again what it was before `enter`. */
 void hd_device_restore_users(hd_op_t *op);

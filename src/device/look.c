@@ -179,8 +179,8 @@ ucc_status_t hd_device_blocks_fit(const hd_op_t *op, const char *field, const hd
     }
     hd_gpu_memory_t memory = *first;
     for (uint32_t i = 0; i < op->n && status == UCC_OK; i++) {
-        need_t need = {field, i, hd_at(buffer, hd_vector_displacement(v, i) * element),
-                       hd_vector_count(v, i) * element};
+        hd_data_t block = hd_vector_block(buffer, v, element, i);
+        need_t need = {field, i, block.at, block.bytes};
         status = need.bytes ? check_block(op, &memory, &need) : UCC_OK;
     }
     return status;

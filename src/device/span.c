@@ -124,7 +124,7 @@ static size_t own_offset(const hd_op_t *op, const region_t *r) {
 }
 
 /* Adds the copy of a block into the stand-in, or out of it. */
-static void add_block(hd_device_rows_t *rows, hd_device_block_t block, uint8_t *stand_in, bool in) {
+static void add_block(hd_device_rows_t *rows, hd_data_t block, uint8_t *stand_in, bool in) {
     hd_device_add_row(rows, (hd_gpu_row_t){.src = in ? block.at : stand_in,
                                            .dst = in ? stand_in : block.at,
                                            .bytes = block.bytes});
@@ -137,11 +137,11 @@ static ucc_status_t copy(const hd_op_t *op, const region_t *r, const hd_line_t *
     uint8_t *stand_in = r->side->stand_in->memory;
     int device = line->stream.device;
     if ((in ? r->fills : r->drains) == SHARE_OWN) {
-        hd_device_block_t own = {r->own, op->call.bytes};
+        hd_data_t own = {r->own, op->call.bytes};
         add_block(&rows, own, stand_in + own_offset(op, r), in);
     } else {
         for (uint32_t i = 0; i < r->whole.blocks; i++) {
-            hd_device_block_t block = hd_device_block(&r->whole, i);
+            hd_data_t block = hd_device_block(&r->whole, i);
             if (block.bytes) {
                 add_block(&rows, block, stand_in, in);
             }

@@ -51,9 +51,9 @@ hd_device_extent_t hd_device_result_of(const hd_op_t *op) {
     return extent_of(op, call->dst, extent, &call->receive, call->element);
 }
 
-hd_device_block_t hd_device_block(const hd_device_extent_t *side, uint32_t i) {
-    return side->vector ? hd_device_vector_block(side->at, side->vector, side->element, i)
-                        : (hd_device_block_t){side->at, side->bytes};
+hd_data_t hd_device_block(const hd_device_extent_t *side, uint32_t i) {
+    return side->vector ? hd_vector_block(side->at, side->vector, side->element, i)
+                        : (hd_data_t){side->at, side->bytes};
 }
 
 /* Finds the sides of a call that are significant at this endpoint; the others have no bytes.
@@ -131,7 +131,7 @@ ucc_status_t hd_device_make_dense(hd_op_t *op, const hd_device_extent_t *side) {
 
 /* Returns whether all of these bytes are pinned: what lies behind the allocation may be
  * pageable. */
-static bool is_pinned(const hd_op_t *op, hd_device_block_t block, hd_gpu_memory_t *memory) {
+static bool is_pinned(const hd_op_t *op, hd_data_t block, hd_gpu_memory_t *memory) {
     return hd_gpu_memory_of(block.at, memory) == UCC_OK && memory->kind != HD_GPU_HOST &&
            hd_device_holds(memory, block.at, block.bytes) &&
            (memory->kind != HD_GPU_PINNED ||
@@ -145,7 +145,7 @@ static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gp
     bool pinned = true;
     *at = side->at;
     for (uint32_t i = 0; i < side->blocks && pinned; i++) {
-        hd_device_block_t block = hd_device_block(side, i);
+        hd_data_t block = hd_device_block(side, i);
         if (block.bytes) {
             *at = block.at;
             pinned = is_pinned(op, block, memory);
@@ -213,7 +213,7 @@ static void copy(const hd_device_side_t *kept, const hd_device_extent_t *side, b
     uint8_t *stand_in = kept->stand_in->memory;
     hd_gpu_touched(stand_in, kept->bytes, in);
     for (uint32_t i = 0; i < side->blocks; i++) {
-        hd_device_block_t block = hd_device_block(side, i);
+        hd_data_t block = hd_device_block(side, i);
         if (block.bytes) {
             hd_copy(in ? stand_in : block.at, in ? block.at : stand_in, block.bytes,
                     HD_STORES_PLAIN);
