@@ -394,8 +394,8 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
  * the table and the devices. */
 ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
                              hd_gpu_table_t *out);
-/* Enqueues the job's launch, if there is one, behind its table. If that is a line's, the caller
- * holds the lock: the work of the next ticket reads the table. */
+/* Enqueues the job's copies and then its launch, if there is one, behind its table. If that is a
+ * line's, the caller holds the lock: the work of the next ticket reads the table. */
 ucc_status_t hd_device_launch(hd_devices_t *devices, hd_gpu_stream_t stream, hd_line_t *line,
                               const hd_device_job_t *job);
 /* Frees the line's tables at its end, and gives back their memory unless that is to be
@@ -415,8 +415,8 @@ void hd_devices_abandon(hd_devices_t *devices, int device);
 
 /* Returns the line of a device that this group uses, made ready. NULL: it can't be (logged). */
 hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group);
-/* Finds the group's line and locks it; or, for what becomes part of a capture (0: none), a line for
- * that. On an error there is no such line (logged). */
+/* Finds the group's line, which is not broken, and locks it; or, for what becomes part of a capture
+ * (0: none), a line for that. On an error there is no such line (logged). */
 ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_group_t *group,
                                   uint64_t capture, hd_line_t **line);
 

@@ -4,6 +4,8 @@
  */
 #include "device/internal.h"
 
+#include "core/dtype.h"
+
 #include <stdio.h>
 
 static const hd_gpu_memory_t nothing = {.kind = HD_GPU_HOST, .device = -1};
@@ -49,8 +51,9 @@ static hd_device_side_t *side_of(const hd_op_t *op, const char *field) {
     "has a device's memory type, but there is no device memory: is it the host's, freed, or "      \
     "outside of an allocation?"
 
-ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
-                            const void *buffer, size_t bytes) {
+/* hd_device_look, but for how much there is. */
+static ucc_status_t look(hd_op_t *op, const char *field, ucc_memory_type_t type, const void *buffer,
+                         size_t bytes) {
     hd_gpu_memory_t memory = nothing;
     bool told = type == UCC_MEMORY_TYPE_CUDA || type == UCC_MEMORY_TYPE_CUDA_MANAGED;
     if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
@@ -148,11 +151,12 @@ static const hd_gpu_memory_t *given(const hd_op_t *op, const char *field) {
     return memory && memory->kind != HD_GPU_HOST ? memory : NULL;
 }
 
-ucc_status_t hd_device_fits(const hd_op_t *op, const char *field, const void *buffer,
-                            size_t bytes) {
-    const hd_gpu_memory_t *memory = bytes ? given(op, field) : NULL;
+ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
+                            const void *buffer, size_t bytes) {
+    ucc_status_t status = look(op, field, type, buffer, bytes);
+    const hd_gpu_memory_t *memory = status == UCC_OK && bytes ? given(op, field) : NULL;
     const need_t need = {field, -1, buffer, bytes};
-    return memory ? check_fits(op, memory, &need) : UCC_OK;
+    return memory ? check_fits(op, memory, &need) : status;
 }
 
 /* Checks a block. *memory is that of the block before, and then of this one. */
@@ -170,16 +174,23 @@ static ucc_status_t check_block(const hd_op_t *op, hd_gpu_memory_t *memory, cons
     return check_fits(op, memory, need);
 }
 
-ucc_status_t hd_device_blocks_fit(const hd_op_t *op, const char *field, const hd_vector_t *v,
-                                  void *buffer, size_t element) {
-    const hd_gpu_memory_t *first = given(op, field);
-    ucc_status_t status = UCC_OK;
-    if (!first) {
+ucc_status_t hd_device_look_at_blocks(hd_op_t *op, const char *field,
+                                      const ucc_coll_buffer_info_v_t *info, const hd_vector_t *v,
+                                      size_t bytes) {
+    size_t element = hd_dt_size(info->datatype);
+    uint32_t first = 0; /* the first block that is not empty */
+    while (bytes && hd_vector_count(v, first) == 0) {
+        first++;
+    }
+    const void *at =
+        bytes ? hd_vector_block(info->buffer, v, element, first).at : (uint8_t *)info->buffer;
+    ucc_status_t status = look(op, field, info->mem_type, at, bytes);
+    if (status != UCC_OK || !given(op, field)) {
         return status;
     }
-    hd_gpu_memory_t memory = *first;
+    hd_gpu_memory_t memory = *given(op, field);
     for (uint32_t i = 0; i < op->n && status == UCC_OK; i++) {
-        hd_data_t block = hd_vector_block(buffer, v, element, i);
+        hd_data_t block = hd_vector_block(info->buffer, v, element, i);
         need_t need = {field, i, block.at, block.bytes};
         status = need.bytes ? check_block(op, &memory, &need) : UCC_OK;
     }

@@ -169,10 +169,6 @@ static ucc_status_t enqueue(hd_op_t *op, int device, const region_t *r, bool in)
     if (status != UCC_OK) {
         return status;
     }
-    if (hd_line_is_broken(line)) {
-        hd_line_unlock(line);
-        return UCC_ERR_IO_ERROR;
-    }
     status = hd_device_await_own(op, line->stream);
     if (status == UCC_OK && r) {
         status = copy(op, r, line, in);
