@@ -3,12 +3,6 @@
  */
 #include "device/internal.h"
 
-void hd_device_undo(hd_op_t *op) {
-    hd_device_restore_users(op);
-    hd_device_put_stand_ins(op);
-    hd_device_drop(op);
-}
-
 /* --- until it is complete -------------------------------------------------------------------- */
 
 /* Returns whether all tickets are reached, and forgets those that are. If several threads progress

@@ -529,9 +529,6 @@ hd_data_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
 
 /* The call is again what it was before `enter`. */
 void hd_device_restore_users(hd_op_t *op);
-/* A frame's `finish` begins with this: the call names the user's buffers again. False: in the child
- * of a fork the operation ends here, with *status, because what is enqueued is the parent's. */
-bool hd_device_is_ours(hd_op_t *op, ucc_status_t *status);
 /* Among processes, the operation fails while it is in no exchange: the others learn of it now,
  * though nobody here may pump the network for a while. */
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
@@ -568,8 +565,8 @@ bool hd_device_captured_since(const hd_op_t *op);
 /* Lets a member's stream come after those of these n that are of its exchange, when all has been
  * enqueued, unless a gate is there already. */
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n);
-/* A frame's `enter` calls this first of all: nothing is enqueued yet, and what the poster has armed
- * is this operation's order. */
+/* The frame's `enter` calls this first of all: nothing is enqueued yet, and what the poster has
+ * armed is this operation's order. */
 void hd_device_begin_part(hd_op_t *op);
 /* Returns UCC_INPROGRESS if it is held (hd_device_order), else UCC_OK. */
 ucc_status_t hd_device_hold(const hd_op_t *op);
@@ -578,12 +575,10 @@ ucc_status_t hd_device_ready(hd_op_t *op);
 
 /* --- await.c --------------------------------------------------------------------------------- */
 
-/* A frame's `undo`. */
-void hd_device_undo(hd_op_t *op);
-/* A frame's `finish` ends in this, when the part has its tickets. If they are not all reached, the
- * operation leaves the board, and ends with `status` later. */
+/* The frame's `finish` ends in this, when the part has its tickets. If they are not all reached,
+ * the operation leaves the board, and ends with `status` later. */
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
-/* A frame's `copy_out`. */
+/* The frame's `copy_out`. */
 ucc_status_t hd_device_complete(hd_op_t *op);
 
 /* --- reduce.c, moves.c: what a device does in which collective ------------------------------- */
@@ -695,19 +690,20 @@ ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
-/* A frame's `enter`, where claimers find the member's buffers by its part. */
+/* The frame's `enter`, where claimers find the member's buffers by its part; and op->start there,
+ * which publishes the buffers that the call names by now. */
 ucc_status_t hd_device_enter(hd_op_t *op);
-/* hd_device_plan for a team that lives in this process; and hd_device_follow, also of one that has
- * another frame (else NULL), with hd_device_enter. */
+ucc_status_t hd_device_publish(hd_op_t *op);
+/* hd_device_plan for a team that lives in this process, and what is particular to its `finish`. */
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
-void hd_device_follow_here(hd_op_t *op, const hd_frame_t *other);
+ucc_status_t hd_device_finish_here(hd_op_t *op, ucc_status_t status);
 
 /* --- pipeline.c ------------------------------------------------------------------------------ */
 
 /* Makes the plan of an operation that goes by a relay instead of stand-ins. False, at all endpoints
  * of this process: this one does not, if that is the plan of the host. */
 bool hd_device_plan_pipeline(const hd_op_t *op, hd_plan_t *plan);
-extern const hd_frame_t hd_device_pipeline_frame;
+ucc_status_t hd_device_finish_pipeline(hd_op_t *op, ucc_status_t status);
 /* May calls of this type go by a relay, among so many endpoints of a process that has so many
  * devices, if the host would do them by segments? */
 bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices);

@@ -13,9 +13,7 @@
  * kernel, which comes after the copies on the same stream. Each device begins with what lies behind
  * its own endpoints, so that not all of them read from the same one at first.
  *
- * All claimers of an exchange must come to the same decision, so it looks at nothing but the
- * members' parts and the group. Blocks of v types whose sizes don't agree are found here, as by the
- * engine: see shm/work.c.
+ * Blocks of v types whose sizes don't agree are found here, as by the engine: see shm/work.c.
  */
 #include "device/internal.h"
 

@@ -16,9 +16,6 @@
  * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and
  * one that was held is ready.
  *
- * Among processes (span.c, pipeline.c) a member's part is enqueued when the network has done its
- * own: the host has to have what is sent, so it waits, for a line that has waited for `ready`.
- *
  * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the
  * others' work ends on a line, behind which `joined` is recorded, and the poster lets its stream
  * wait for that when it comes back.

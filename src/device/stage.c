@@ -87,15 +87,6 @@ void hd_device_restore_users(hd_op_t *op) {
     }
 }
 
-bool hd_device_is_ours(hd_op_t *op, ucc_status_t *status) {
-    hd_device_restore_users(op);
-    if (!hd_group_is_inherited(op->group)) {
-        return true;
-    }
-    *status = *status == UCC_OK ? hd_group_poisoned(op->group) : *status;
-    return false;
-}
-
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     hd_group_poison(op->group, why);

@@ -9,12 +9,8 @@
  * hand, init looks for a request that suits among the next ones on the free list, whose newest is
  * first. So a loop that makes a few different calls in turn plans each of them once.
  *
- * Post decides which board and number the operation gets, by the request's route:
- *
- *   NUMBER            the main board, next number; it may have to wait there (shm/queue.c)
- *   TAG, ACTIVE_SET   an exchange of depth 1, matched now
- *   INIT              an exchange of depth 1 whose number was taken at init
- *   PERSISTENT        a board of its own whose number was taken at init; matched at the first post
+ * Post decides which board and number the operation gets, by the request's route (request.h). On
+ * the main board it may have to wait for its turn (shm/queue.c).
  *
  * After the task has been handed to its context, or completed, post does not touch it: the client
  * may have finalized it in its callback.
