@@ -3,12 +3,6 @@
  */
 #include "device/internal.h"
 
-void hd_device_undo(hd_op_t *op) {
-    hd_device_restore_users(op);
-    hd_device_put_stand_ins(op);
-    hd_device_drop(op);
-}
-
 /* --- until it is complete -------------------------------------------------------------------- */
 
 /* Returns whether all tickets are reached, and forgets those that are. If several threads progress
@@ -64,8 +58,8 @@ static ucc_status_t lose(hd_op_t *op, hd_line_t *line) {
     if (last->line != line) { /* the line has come to the ticket after all */
         return UCC_INPROGRESS;
     }
-    hd_error("%s at endpoint %u: device %d has failed before it was complete", hd_op_type_name(op),
-             op->team_ep, line->stream.device);
+    hd_op_refuse(op, UCC_ERR_IO_ERROR, "device %d has failed before it was complete",
+                 line->stream.device);
     hd_group_poison(op->group, UCC_ERR_IO_ERROR);
     if (part->outcome == UCC_OK) {
         fail(op, UCC_ERR_IO_ERROR);
@@ -100,10 +94,9 @@ static ucc_status_t look_closer(hd_op_t *op) {
             fail(op, status);
         }
     } else if (hd_ticks() > part->drained_by) {
-        hd_error(
-            "%s at endpoint %u: not complete %d s after it has failed: device %d may still use "
-            "its buffers",
-            hd_op_type_name(op), op->team_ep, HD_DEVICE_DRAIN_SECONDS, line->stream.device);
+        hd_op_refuse(op, part->outcome,
+                     "not complete %d s after it has failed: device %d may still use its buffers",
+                     HD_DEVICE_DRAIN_SECONDS, line->stream.device);
         return abandon(op);
     }
     return UCC_INPROGRESS;

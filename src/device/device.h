@@ -39,16 +39,15 @@ void hd_device_forget(hd_op_t *op);
 /* --- a call is prepared ---------------------------------------------------------------------- */
 
 /* Finds out whose memory a significant buffer is, of which so many bytes matter, and which is not
- * said to be the host's. If it is a device's, so is the call from now on. field: "src" or "dst".
+ * said to be the host's. If it is a device's, so is the call from now on, and if devices are given
+ * the buffer as it is, it must be as large as the call says. field: "src" or "dst".
  * UCC_INPROGRESS: the call was none of devices so far (only from hd_args_repeat). */
 ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
                             const void *buffer, size_t bytes);
-/* After hd_device_look: checks that there is as much memory as the call says, if devices are given
- * the buffer as it is. UCC_ERR_INVALID_PARAM: there is less (logged). */
-ucc_status_t hd_device_fits(const hd_op_t *op, const char *field, const void *buffer, size_t bytes);
-/* Checks that for each block of a vector with displacements. */
-ucc_status_t hd_device_blocks_fit(const hd_op_t *op, const char *field, const hd_vector_t *v,
-                                  void *buffer, size_t element);
+/* Does that for the blocks of a vector with displacements, which have so many bytes in all. */
+ucc_status_t hd_device_look_at_blocks(hd_op_t *op, const char *field,
+                                      const ucc_coll_buffer_info_v_t *info, const hd_vector_t *v,
+                                      size_t bytes);
 /* Makes the call one of devices; none of its buffers is known yet. */
 ucc_status_t hd_device_become(hd_op_t *op);
 /* Refuses a call that devices can't do, when all of it is known (logged). */

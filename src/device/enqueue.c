@@ -144,17 +144,6 @@ static ucc_status_t describe(const hd_device_view_t *v, hd_gpu_stream_t stream, 
     return hd_coll[v->op->call.type].reducing ? hd_device_reduce(v, job) : hd_device_move(v, job);
 }
 
-static ucc_status_t enqueue_copies(const hd_device_view_t *v, hd_gpu_stream_t stream,
-                                   const hd_device_job_t *job) {
-    ucc_status_t status = UCC_OK;
-    for (uint32_t i = 0; i < job->copies && status == UCC_OK; i++) {
-        const hd_device_copy_t *copy = &job->copy[i];
-        status = v->devices->driver->copy(stream, copy->to, copy->to_device, copy->from,
-                                          copy->from_device, copy->bytes);
-    }
-    return status;
-}
-
 /* Enqueues the share on the stream: that of the line, whose lock the caller holds, or, if that is
  * NULL, the claimer's own. */
 static ucc_status_t enqueue_share(const hd_device_view_t *v, hd_gpu_stream_t stream,
@@ -170,9 +159,6 @@ static ucc_status_t enqueue_share(const hd_device_view_t *v, hd_gpu_stream_t str
         status != UCC_OK || (has_data(v->op) && job.launch.blocks == 0 && job.copies == 0);
     if (nothing && !v->capture) { /* what has become part of a capture must be joined */
         return status;
-    }
-    if (status == UCC_OK) {
-        status = enqueue_copies(v, stream, &job);
     }
     if (status == UCC_OK) {
         status = hd_device_launch(v->devices, stream, line, &job);
@@ -213,15 +199,10 @@ static ucc_status_t enqueue_on_line(const hd_device_view_t *v) {
     hd_line_t *line;
     ucc_status_t status =
         hd_devices_lock_line(v->devices, v->device, v->op->group, v->capture, &line);
-    if (status != UCC_OK) {
-        return status;
-    }
-    if (hd_line_is_broken(line)) {
-        status = UCC_ERR_IO_ERROR;
-    } else {
+    if (status == UCC_OK) {
         status = is_trip(v) ? enqueue_trip(v, line) : enqueue_share(v, line->stream, line);
+        hd_line_unlock(line);
     }
-    hd_line_unlock(line);
     return status;
 }
 

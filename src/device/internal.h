@@ -152,14 +152,6 @@ typedef struct hd_device_side {
 
 enum { HD_SIDE_SRC, HD_SIDE_DST, HD_SIDES };
 
-/* What a call said before it named stand-ins (stage.c). */
-struct hd_device_users {
-    bool kept; /* the call may name stand-ins */
-    const uint8_t *src;
-    uint8_t *dst;
-    hd_vector_t send, receive;
-};
-
 struct hd_device_wait {
     hd_line_t *line;
     uint64_t ticket;
@@ -219,7 +211,6 @@ typedef struct hd_device_order {
     void (*engine_ends)(ucc_ee_h engine); /* the poster's, which is told of the operation's end */
     hd_gpu_stream_t stream;
     uint64_t capture;       /* of which the stream is part; 0: of none */
-    uint32_t signature;     /* of the call, without the capture; `enter` writes it */
     hd_gpu_event_t *ready;  /* of the stream's device: recorded in the post */
     hd_gpu_event_t *joined; /* recorded on a line: what a stream by_thread has still to wait for */
     int events_of;          /* device of both events; says nothing while they are NULL */
@@ -249,7 +240,8 @@ typedef struct hd_device_part {
     int device; /* where its buffers are; -1: it has none */
     bool held;  /* among processes: its stream has not come to the post, and nothing is copied */
     struct hd_device_done own; /* behind its last work: what its stream comes after */
-    struct hd_device_users users;
+    bool renamed;    /* op->call may name stand-ins, and its signature may tell a capture */
+    hd_call_t users; /* op->call as it was before that */
     hd_device_relay_t *relay; /* which it has to drop; NULL: none */
     hd_device_order_t order;
     /* from when everything is enqueued */
@@ -354,19 +346,7 @@ void hd_line_check(const hd_line_t *line);
 /* The same for the part of an operation that the caller has started. */
 void hd_device_check_part(const hd_op_t *op);
 
-/* --- share.c: blocks, where shares begin, memory to describe them in, rows ------------------- */
-
-/* A block of a buffer. */
-typedef struct hd_device_block {
-    void *at;
-    size_t bytes;
-} hd_device_block_t;
-/* Returns block i of a buffer whose blocks the vector describes, in elements of so many bytes. */
-static inline hd_device_block_t hd_device_vector_block(const void *buffer, const hd_vector_t *v,
-                                                       size_t element, uint32_t i) {
-    return (hd_device_block_t){hd_at(buffer, hd_vector_displacement(v, i) * element),
-                               hd_vector_count(v, i) * element};
-}
+/* --- share.c: where shares begin, memory to describe them in, rows --------------------------- */
 
 /* Elements at whose multiples ranges are cut, so that they begin at lines of memory, if buffers
  * do. */
@@ -414,8 +394,8 @@ ucc_status_t hd_line_table(hd_devices_t *devices, hd_line_t *line, uint32_t word
  * the table and the devices. */
 ucc_status_t hd_devices_keep(hd_devices_t *devices, hd_gpu_stream_t stream, uint32_t words,
                              hd_gpu_table_t *out);
-/* Enqueues the job's launch, if there is one, behind its table. If that is a line's, the caller
- * holds the lock: the work of the next ticket reads the table. */
+/* Enqueues the job's copies and then its launch, if there is one, behind its table. If that is a
+ * line's, the caller holds the lock: the work of the next ticket reads the table. */
 ucc_status_t hd_device_launch(hd_devices_t *devices, hd_gpu_stream_t stream, hd_line_t *line,
                               const hd_device_job_t *job);
 /* Frees the line's tables at its end, and gives back their memory unless that is to be
@@ -435,8 +415,8 @@ void hd_devices_abandon(hd_devices_t *devices, int device);
 
 /* Returns the line of a device that this group uses, made ready. NULL: it can't be (logged). */
 hd_line_t *hd_devices_line(hd_devices_t *devices, int device, const hd_group_t *group);
-/* Finds the group's line and locks it; or, for what becomes part of a capture (0: none), a line for
- * that. On an error there is no such line (logged). */
+/* Finds the group's line, which is not broken, and locks it; or, for what becomes part of a capture
+ * (0: none), a line for that. On an error there is no such line (logged). */
 ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_group_t *group,
                                   uint64_t capture, hd_line_t **line);
 
@@ -545,14 +525,10 @@ typedef struct hd_device_extent {
 } hd_device_extent_t;
 hd_device_extent_t hd_device_source_of(const hd_op_t *op);
 hd_device_extent_t hd_device_result_of(const hd_op_t *op);
-hd_device_block_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
+hd_data_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
 
-/* Remembers what the call names, before stand-ins take the place of that; and names it again. */
-void hd_device_keep_users(hd_op_t *op);
+/* The call is again what it was before `enter`. */
 void hd_device_restore_users(hd_op_t *op);
-/* A frame's `finish` begins with this: the call names the user's buffers again. False: in the child
- * of a fork the operation ends here, with *status, because what is enqueued is the parent's. */
-bool hd_device_is_ours(hd_op_t *op, ucc_status_t *status);
 /* Among processes, the operation fails while it is in no exchange: the others learn of it now,
  * though nobody here may pump the network for a while. */
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why);
@@ -589,8 +565,8 @@ bool hd_device_captured_since(const hd_op_t *op);
 /* Lets a member's stream come after those of these n that are of its exchange, when all has been
  * enqueued, unless a gate is there already. */
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n);
-/* A frame's `enter` calls this first of all: nothing is enqueued yet, and what the poster has armed
- * is this operation's order. */
+/* The frame's `enter` calls this first of all: nothing is enqueued yet, and what the poster has
+ * armed is this operation's order. */
 void hd_device_begin_part(hd_op_t *op);
 /* Returns UCC_INPROGRESS if it is held (hd_device_order), else UCC_OK. */
 ucc_status_t hd_device_hold(const hd_op_t *op);
@@ -599,12 +575,10 @@ ucc_status_t hd_device_ready(hd_op_t *op);
 
 /* --- await.c --------------------------------------------------------------------------------- */
 
-/* A frame's `undo`. */
-void hd_device_undo(hd_op_t *op);
-/* A frame's `finish` ends in this, when the part has its tickets. If they are not all reached, the
- * operation leaves the board, and ends with `status` later. */
+/* The frame's `finish` ends in this, when the part has its tickets. If they are not all reached,
+ * the operation leaves the board, and ends with `status` later. */
 ucc_status_t hd_device_await(hd_op_t *op, ucc_status_t status);
-/* A frame's `copy_out`. */
+/* The frame's `copy_out`. */
 ucc_status_t hd_device_complete(hd_op_t *op);
 
 /* --- reduce.c, moves.c: what a device does in which collective ------------------------------- */
@@ -716,19 +690,20 @@ ucc_status_t hd_device_run(hd_device_view_t *v);
 
 /* What claimers are given of an operation's buffers: as each family gives it to the engine. */
 void hd_device_buffers_of(const hd_op_t *op, const void **src, void **dst);
-/* A frame's `enter`, where claimers find the member's buffers by its part. */
+/* The frame's `enter`, where claimers find the member's buffers by its part; and op->start there,
+ * which publishes the buffers that the call names by now. */
 ucc_status_t hd_device_enter(hd_op_t *op);
-/* hd_device_plan for a team that lives in this process; and hd_device_follow, also of one that has
- * another frame (else NULL), with hd_device_enter. */
+ucc_status_t hd_device_publish(hd_op_t *op);
+/* hd_device_plan for a team that lives in this process, and what is particular to its `finish`. */
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan);
-void hd_device_follow_here(hd_op_t *op, const hd_frame_t *other);
+ucc_status_t hd_device_finish_here(hd_op_t *op, ucc_status_t status);
 
 /* --- pipeline.c ------------------------------------------------------------------------------ */
 
 /* Makes the plan of an operation that goes by a relay instead of stand-ins. False, at all endpoints
  * of this process: this one does not, if that is the plan of the host. */
 bool hd_device_plan_pipeline(const hd_op_t *op, hd_plan_t *plan);
-extern const hd_frame_t hd_device_pipeline_frame;
+ucc_status_t hd_device_finish_pipeline(hd_op_t *op, ucc_status_t status);
 /* May calls of this type go by a relay, among so many endpoints of a process that has so many
  * devices, if the host would do them by segments? */
 bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices);

@@ -106,6 +106,10 @@ ucc_status_t hd_devices_lock_line(hd_devices_t *devices, int device, const hd_gr
                     : hd_devices_line(devices, device, group);
     if (*line && !capture) {
         hd_line_lock(*line);
+        if (hd_line_is_broken(*line)) { /* since I have found it */
+            hd_line_unlock(*line);
+            *line = NULL;
+        }
     }
     return *line ? UCC_OK : capture ? UCC_ERR_NO_RESOURCE : UCC_ERR_IO_ERROR;
 }

@@ -4,6 +4,8 @@
  */
 #include "device/internal.h"
 
+#include "core/dtype.h"
+
 #include <stdio.h>
 
 static const hd_gpu_memory_t nothing = {.kind = HD_GPU_HOST, .device = -1};
@@ -14,16 +16,8 @@ bool hd_device_finds_host(const void *buffer) {
            (memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED);
 }
 
-static ucc_status_t bad(const hd_op_t *op, const char *field, const char *what) {
-    hd_error("%s at endpoint %u: %s %s", hd_type_name(op->call.type), op->team_ep, field, what);
-    return UCC_ERR_INVALID_PARAM;
-}
-
-/* Logs the call, its field, and why it is refused. */
 static ucc_status_t refuse(const hd_op_t *op, const char *field, const char *why) {
-    hd_error("%s at endpoint %u: %s.mem_type: %s", hd_type_name(op->call.type), op->team_ep, field,
-             why);
-    return UCC_ERR_NOT_SUPPORTED;
+    return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED, "%s.mem_type: %s", field, why);
 }
 
 ucc_status_t hd_device_become(hd_op_t *op) {
@@ -57,12 +51,14 @@ static hd_device_side_t *side_of(const hd_op_t *op, const char *field) {
     "has a device's memory type, but there is no device memory: is it the host's, freed, or "      \
     "outside of an allocation?"
 
-ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
-                            const void *buffer, size_t bytes) {
+/* hd_device_look, but for how much there is. */
+static ucc_status_t look(hd_op_t *op, const char *field, ucc_memory_type_t type, const void *buffer,
+                         size_t bytes) {
     hd_gpu_memory_t memory = nothing;
     bool told = type == UCC_MEMORY_TYPE_CUDA || type == UCC_MEMORY_TYPE_CUDA_MANAGED;
     if ((unsigned)type > (unsigned)UCC_MEMORY_TYPE_UNKNOWN) {
-        return bad(op, field, "has a memory type that does not exist");
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM, "%s has a memory type that does not exist",
+                            field);
     }
     if (type != UCC_MEMORY_TYPE_UNKNOWN && !told) {
         return refuse(op, field, "device memory of this kind is not supported");
@@ -83,7 +79,7 @@ ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t ty
     }
     bool host = memory.kind == HD_GPU_HOST || memory.kind == HD_GPU_PINNED;
     if (status == UCC_OK && told && bytes && memory.kind == HD_GPU_HOST) {
-        return bad(op, field, NO_MEMORY);
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM, "%s " NO_MEMORY, field);
     }
     if (status == UCC_OK && !told && !host) {
         status = hd_device_become(op);
@@ -143,11 +139,10 @@ static ucc_status_t check_fits(const hd_op_t *op, const hd_gpu_memory_t *memory,
     if (need->block >= 0) {
         snprintf(block, sizeof(block), ", block %lld", (long long)need->block);
     }
-    hd_error("%s at endpoint %u: %s%s: %zu bytes are needed at %p, but its allocation ends after "
-             "%zu",
-             hd_type_name(op->call.type), op->team_ep, need->field, block, need->bytes,
-             (const void *)need->at, left(memory, need->at));
-    return UCC_ERR_INVALID_PARAM;
+    return hd_op_refuse(op, UCC_ERR_INVALID_PARAM,
+                        "%s%s: %zu bytes are needed at %p, but its allocation ends after %zu",
+                        need->field, block, need->bytes, (const void *)need->at,
+                        left(memory, need->at));
 }
 
 /* Returns the memory of a side that devices are given as it is; else NULL. */
@@ -156,11 +151,12 @@ static const hd_gpu_memory_t *given(const hd_op_t *op, const char *field) {
     return memory && memory->kind != HD_GPU_HOST ? memory : NULL;
 }
 
-ucc_status_t hd_device_fits(const hd_op_t *op, const char *field, const void *buffer,
-                            size_t bytes) {
-    const hd_gpu_memory_t *memory = bytes ? given(op, field) : NULL;
+ucc_status_t hd_device_look(hd_op_t *op, const char *field, ucc_memory_type_t type,
+                            const void *buffer, size_t bytes) {
+    ucc_status_t status = look(op, field, type, buffer, bytes);
+    const hd_gpu_memory_t *memory = status == UCC_OK && bytes ? given(op, field) : NULL;
     const need_t need = {field, -1, buffer, bytes};
-    return memory ? check_fits(op, memory, &need) : UCC_OK;
+    return memory ? check_fits(op, memory, &need) : status;
 }
 
 /* Checks a block. *memory is that of the block before, and then of this one. */
@@ -172,24 +168,30 @@ static ucc_status_t check_block(const hd_op_t *op, hd_gpu_memory_t *memory, cons
         }
     }
     if (memory->kind == HD_GPU_HOST) {
-        hd_error("%s at endpoint %u: %s, block %lld " NO_MEMORY, hd_type_name(op->call.type),
-                 op->team_ep, need->field, (long long)need->block);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM, "%s, block %lld " NO_MEMORY, need->field,
+                            (long long)need->block);
     }
     return check_fits(op, memory, need);
 }
 
-ucc_status_t hd_device_blocks_fit(const hd_op_t *op, const char *field, const hd_vector_t *v,
-                                  void *buffer, size_t element) {
-    const hd_gpu_memory_t *first = given(op, field);
-    ucc_status_t status = UCC_OK;
-    if (!first) {
+ucc_status_t hd_device_look_at_blocks(hd_op_t *op, const char *field,
+                                      const ucc_coll_buffer_info_v_t *info, const hd_vector_t *v,
+                                      size_t bytes) {
+    size_t element = hd_dt_size(info->datatype);
+    uint32_t first = 0; /* the first block that is not empty */
+    while (bytes && hd_vector_count(v, first) == 0) {
+        first++;
+    }
+    const void *at =
+        bytes ? hd_vector_block(info->buffer, v, element, first).at : (uint8_t *)info->buffer;
+    ucc_status_t status = look(op, field, info->mem_type, at, bytes);
+    if (status != UCC_OK || !given(op, field)) {
         return status;
     }
-    hd_gpu_memory_t memory = *first;
+    hd_gpu_memory_t memory = *given(op, field);
     for (uint32_t i = 0; i < op->n && status == UCC_OK; i++) {
-        need_t need = {field, i, hd_at(buffer, hd_vector_displacement(v, i) * element),
-                       hd_vector_count(v, i) * element};
+        hd_data_t block = hd_vector_block(info->buffer, v, element, i);
+        need_t need = {field, i, block.at, block.bytes};
         status = need.bytes ? check_block(op, &memory, &need) : UCC_OK;
     }
     return status;

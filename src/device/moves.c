@@ -13,9 +13,7 @@
  * kernel, which comes after the copies on the same stream. Each device begins with what lies behind
  * its own endpoints, so that not all of them read from the same one at first.
  *
- * All claimers of an exchange must come to the same decision, so it looks at nothing but the
- * members' parts and the group. Blocks of v types whose sizes don't agree are found here, as by the
- * engine: see shm/work.c.
+ * Blocks of v types whose sizes don't agree are found here, as by the engine: see shm/work.c.
  */
 #include "device/internal.h"
 
@@ -24,28 +22,11 @@ enum { MOST_COPIES = 64 };
 
 /* --- block by block -------------------------------------------------------------------------- */
 
-/* Returns the block of a member's buffer that goes to a peer, or comes from it. vector: the blocks
- * of v types; element: the bytes of what it counts. */
-static hd_device_block_t block_of(const hd_call_t *call, uint8_t extent, const void *buffer,
-                                  const hd_vector_t *vector, size_t element, uint32_t peer) {
-    if (extent == HD_VECTOR) {
-        return hd_device_vector_block(buffer, vector, element, peer);
-    }
-    uint64_t at = extent == HD_BLOCKS ? peer * (uint64_t)call->bytes : 0;
-    return (hd_device_block_t){hd_at(buffer, at), call->bytes};
-}
-
 /* Finds what member s sends to member d. False: sizes don't agree (logged by one share). */
 static bool find_move(const hd_device_view_t *v, uint32_t s, uint32_t d, hd_device_move_t *move) {
-    const hd_work_t *work = v->work;
-    const hd_call_t *from = work->call[s], *to = work->call[d];
     const hd_coll_t *coll = &hd_coll[v->op->call.type];
     bool swap = coll->pairwise && v->op->call.in_place;
-    bool own_element = coll->pairwise && !swap; /* what is sent may be of another type */
-    hd_device_block_t src = block_of(from, coll->source, swap ? work->dst[s] : work->src[s],
-                                     swap ? &from->receive : &from->send,
-                                     own_element ? from->send_element : from->element, d);
-    hd_device_block_t dst = block_of(to, coll->result, work->dst[d], &to->receive, to->element, s);
+    hd_data_t src = hd_work_given(v->work, s, d), dst = hd_work_taken(v->work, d, s);
     /* A root's own block is there, or is copied, by the count of what it gets. */
     if (coll->flow == HD_TO_ROOT && s == d) {
         src.bytes = dst.bytes;

@@ -108,8 +108,7 @@ static int device_of(const hd_device_part_t *part) {
     return device < 0 && part->order.is ? part->order.stream.device : device;
 }
 
-/* Publishes the buffers that the call names by now. */
-static ucc_status_t publish(hd_op_t *op) {
+ucc_status_t hd_device_publish(hd_op_t *op) {
     const void *src;
     void *dst;
     hd_checked(hd_device_check_part(op));
@@ -134,13 +133,10 @@ ucc_status_t hd_device_enter(hd_op_t *op) {
     return status == UCC_OK ? hd_device_hold(op) : status;
 }
 
-/* Takes the tickets: everything is enqueued, or nothing more will be. */
-static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+/* Everything is enqueued, or nothing more will be. */
+ucc_status_t hd_device_finish_here(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_device_slot_t *f = flight_of(op);
-    if (!hd_device_is_ours(op, &status)) {
-        return status;
-    }
     for (uint32_t s = 0; s < f->slices; s++) {
         hd_gpu_taken_over(&f->done[s]);
     }
@@ -156,35 +152,20 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
             part->wait[part->waits++] = f->done[s].wait;
         }
     }
-    return hd_device_await(op, status);
+    return status;
 }
-
-static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
-                                 .enter = hd_device_enter,
-                                 .copy_in = hd_device_ready,
-                                 .undo = hd_device_undo,
-                                 .finish = finish,
-                                 .copy_out = hd_device_complete,
-                                 .drop = hd_device_drop};
 
 void hd_device_plan_here(const hd_op_t *op, hd_plan_t *plan) {
     *plan = hd_plan_of_device(op, &device_row);
     plan->where = HD_ON_DEVICES;
 }
 
-void hd_device_follow_here(hd_op_t *op, const hd_frame_t *other) {
-    op->start = publish;
-    op->frame = other ? other : &frame;
-}
-
 /* --- at init --------------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_settle(hd_op_t *op) {
-    const char *name = hd_type_name(op->call.type);
     if (op->call.exclusive) {
-        hd_error("%s at endpoint %u: a user's reduction is not supported on devices", name,
-                 op->team_ep);
-        return UCC_ERR_NOT_SUPPORTED;
+        return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED,
+                            "a user's reduction is not supported on devices");
     }
     return hd_coll[op->call.type].reducing ? hd_device_can_reduce(&op->call) : UCC_OK;
 }

@@ -16,9 +16,6 @@
  * gate: a post that was not held has recorded `ready` before any gate that is closed was put, and
  * one that was held is ready.
  *
- * Among processes (span.c, pipeline.c) a member's part is enqueued when the network has done its
- * own: the host has to have what is sent, so it waits, for a line that has waited for `ready`.
- *
  * A stream "by thread" is another one in each thread. Its poster alone records and waits there: the
  * others' work ends on a line, behind which `joined` is recorded, and the poster lets its stream
  * wait for that when it comes back.
@@ -89,12 +86,6 @@ bool hd_device_captured_since(const hd_op_t *op) {
 
 /* --- members join ---------------------------------------------------------------------------- */
 
-/* What a member's stream is to come after: those of them that are of its exchange. */
-typedef struct ends {
-    const struct hd_device_done *done;
-    uint32_t n;
-} ends_t;
-
 /* Lets the host wait, because a stream could not be told to. */
 static void await_here(hd_devices_t *devices, hd_gpu_event_t *event, int device) {
     if (hd_device_await_event(devices->driver, event, HD_GPU_SITE_NOT_JOINED) != UCC_OK) {
@@ -102,13 +93,13 @@ static void await_here(hd_devices_t *devices, hd_gpu_event_t *event, int device)
     }
 }
 
-/* Lets the stream wait for the ends. NULL: the host does. */
-static ucc_status_t await_ends(const hd_op_t *op, const ends_t *ends, const hd_gpu_stream_t *stream,
-                               hd_gpu_site_t site) {
+/* Lets the stream wait for those of the n that are of the operation's exchange. NULL: the host
+ * does. */
+static ucc_status_t await_ends(const hd_op_t *op, const struct hd_device_done *end, uint32_t n,
+                               const hd_gpu_stream_t *stream, hd_gpu_site_t site) {
     hd_devices_t *devices = op->team->devices;
     ucc_status_t status = UCC_OK;
-    for (uint32_t s = 0; s < ends->n && status == UCC_OK; s++) {
-        const struct hd_device_done *done = &ends->done[s];
+    for (const struct hd_device_done *done = end; done < end + n && status == UCC_OK; done++) {
         if (done->key != hd_outer_key(op) || !done->recorded) {
             continue;
         }
@@ -122,7 +113,7 @@ static ucc_status_t await_ends(const hd_op_t *op, const ends_t *ends, const hd_g
 }
 
 /* Lets a line wait for the ends, and records `joined` behind that, for a stream by thread. */
-static ucc_status_t join_late(const hd_op_t *op, const ends_t *ends) {
+static ucc_status_t join_late(const hd_op_t *op, const struct hd_device_done *end, uint32_t n) {
     const hd_device_order_t *order = order_of(op);
     hd_devices_t *devices = op->team->devices;
     hd_line_t *line;
@@ -131,7 +122,7 @@ static ucc_status_t join_late(const hd_op_t *op, const ends_t *ends) {
     if (status != UCC_OK) {
         return status;
     }
-    status = await_ends(op, ends, &line->stream, HD_GPU_SITE_LATE);
+    status = await_ends(op, end, n, &line->stream, HD_GPU_SITE_LATE);
     if (status == UCC_OK) {
         status = devices->driver->record(line->stream, order->joined);
     }
@@ -139,31 +130,28 @@ static ucc_status_t join_late(const hd_op_t *op, const ends_t *ends) {
     return status;
 }
 
-static ucc_status_t join(const hd_op_t *op, const ends_t *ends) {
+static ucc_status_t join(const hd_op_t *op, const struct hd_device_done *end, uint32_t n) {
     const hd_device_order_t *order = order_of(op);
     if (hd_device_captured_since(op)) {
-        hd_error(
-            "%s at endpoint %u: a capture of its stream was begun after the post, before all was "
-            "enqueued: what it captures can't come after the collective",
-            hd_op_type_name(op), op->team_ep);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM,
+                            "a capture of its stream was begun after the post, before all was "
+                            "enqueued: what it captures can't come after the collective");
     }
-    return order->stream.by_thread ? join_late(op, ends)
-                                   : await_ends(op, ends, &order->stream, HD_GPU_SITE_DONE);
+    return order->stream.by_thread ? join_late(op, end, n)
+                                   : await_ends(op, end, n, &order->stream, HD_GPU_SITE_DONE);
 }
 
 ucc_status_t hd_device_join(hd_op_t *op, const struct hd_device_done *done, uint32_t n) {
     hd_device_order_t *order = order_of(op);
-    const ends_t ends = {done, n};
     /* acquire: the gate, which I may be about to open; pairs with change */
     uint64_t word = atomic_load_explicit(&order->meet, memory_order_acquire);
     hd_assert(order->is && word % HD_MEET_STATES != HD_MEET_JOINED); /* a post is joined once */
     if (word % HD_MEET_STATES == HD_MEET_GATED) {
         return UCC_OK;
     }
-    ucc_status_t status = join(op, &ends);
+    ucc_status_t status = join(op, done, n);
     if (status != UCC_OK && !order->capture) {
-        (void)await_ends(op, &ends, NULL, HD_GPU_SITE_NONE);
+        (void)await_ends(op, done, n, NULL, HD_GPU_SITE_NONE);
     }
     uint64_t open = meeting(word / HD_MEET_STATES, HD_MEET_OPEN);
     hd_gpu_handed_over(order);
@@ -183,11 +171,12 @@ void hd_device_begin_part(hd_op_t *op) {
     /* relaxed: its poster has published it with the operation; another post's is over */
     uint64_t word = atomic_load_explicit(&order->meet, memory_order_relaxed);
     order->is = word % HD_MEET_STATES != HD_MEET_OVER;
-    order->signature = op->call.signature;
+    hd_assert(!part->renamed);
+    part->renamed = true;
+    part->users = op->call;
     if (order->is && order->capture) {
         op->call.signature = hd_terms_captured(op->call.signature, order->capture);
     }
-    hd_device_keep_users(op);
     part->outcome = UCC_OK;
     part->drained_by = 0;
     part->waits = 0;
@@ -211,9 +200,6 @@ void hd_device_drop(hd_op_t *op) {
         return; /* the post is in no order */
     }
     hd_assert_lt(0, number); /* posts are counted from 1 */
-    if (order->is) {
-        op->call.signature = order->signature;
-    }
     order->is = false;
     /* acq_rel: the gate, if there is one; and what I have done comes before what the poster sees
      * over */
@@ -229,9 +215,7 @@ void hd_device_drop(hd_op_t *op) {
 /* --- before the post ------------------------------------------------------------------------- */
 
 ucc_status_t hd_device_refuse_order(const hd_op_t *op, const char *why) {
-    hd_error("%s at endpoint %u: in the order of a stream: %s", hd_op_type_name(op), op->team_ep,
-             why);
-    return UCC_ERR_NOT_SUPPORTED;
+    return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED, "in the order of a stream: %s", why);
 }
 
 /* Checks whether the call may be in the order of a stream that is captured like this. */

@@ -254,16 +254,9 @@ static ucc_status_t join(hd_op_t *op, hd_line_t *line) {
     return status == UCC_OK ? hd_device_join(op, &part->own, 1) : status;
 }
 
-static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+ucc_status_t hd_device_finish_pipeline(hd_op_t *op, ucc_status_t status) {
     hd_device_part_t *part = hd_device_part_of(op);
     const hd_flight_t *f = hd_flight_of(op);
-    if (!hd_device_is_ours(op, &status)) {
-        return status;
-    }
-    if (op->phase == HD_PHASE_COPY_IN) { /* the operation has been held, and is in no exchange */
-        hd_device_span_fail(op, status);
-        return hd_device_await(op, status);
-    }
     /* acquire: the relay. Else the completer of this exchange never came so far */
     if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
         part->relay = f->relay;
@@ -276,16 +269,8 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
         part->wait[part->waits++] =
             (struct hd_device_wait){.line = part->relay->line, .ticket = part->relay->late.ticket};
     }
-    return hd_device_await(op, status);
+    return status;
 }
-
-const hd_frame_t hd_device_pipeline_frame = {.needs = HD_DEVICE_NEEDS,
-                                             .enter = hd_device_enter,
-                                             .copy_in = hd_device_ready,
-                                             .undo = hd_device_undo,
-                                             .finish = finish,
-                                             .copy_out = hd_device_complete,
-                                             .drop = hd_device_drop};
 
 bool hd_device_may_pipeline(uint8_t type, uint32_t n, uint32_t devices) {
     bool whole = type == HD_ALLREDUCE || type == HD_REDUCE || hd_coll[type].bcast;

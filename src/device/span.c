@@ -124,7 +124,7 @@ static size_t own_offset(const hd_op_t *op, const region_t *r) {
 }
 
 /* Adds the copy of a block into the stand-in, or out of it. */
-static void add_block(hd_device_rows_t *rows, hd_device_block_t block, uint8_t *stand_in, bool in) {
+static void add_block(hd_device_rows_t *rows, hd_data_t block, uint8_t *stand_in, bool in) {
     hd_device_add_row(rows, (hd_gpu_row_t){.src = in ? block.at : stand_in,
                                            .dst = in ? stand_in : block.at,
                                            .bytes = block.bytes});
@@ -137,11 +137,11 @@ static ucc_status_t copy(const hd_op_t *op, const region_t *r, const hd_line_t *
     uint8_t *stand_in = r->side->stand_in->memory;
     int device = line->stream.device;
     if ((in ? r->fills : r->drains) == SHARE_OWN) {
-        hd_device_block_t own = {r->own, op->call.bytes};
+        hd_data_t own = {r->own, op->call.bytes};
         add_block(&rows, own, stand_in + own_offset(op, r), in);
     } else {
         for (uint32_t i = 0; i < r->whole.blocks; i++) {
-            hd_device_block_t block = hd_device_block(&r->whole, i);
+            hd_data_t block = hd_device_block(&r->whole, i);
             if (block.bytes) {
                 add_block(&rows, block, stand_in, in);
             }
@@ -168,10 +168,6 @@ static ucc_status_t enqueue(hd_op_t *op, int device, const region_t *r, bool in)
     ucc_status_t status = hd_devices_lock_line(devices, device, op->group, 0, &line);
     if (status != UCC_OK) {
         return status;
-    }
-    if (hd_line_is_broken(line)) {
-        hd_line_unlock(line);
-        return UCC_ERR_IO_ERROR;
     }
     status = hd_device_await_own(op, line->stream);
     if (status == UCC_OK && r) {
@@ -291,9 +287,8 @@ static ucc_status_t wait_filled(hd_op_t *op) {
     return status;
 }
 
-/* The frame's `copy_in`: first the stream of a member that is held comes to its post, then the
- * stand-ins are filled. */
-static ucc_status_t copy_in(hd_op_t *op) {
+/* First the stream of a member that is held comes to its post, then the stand-ins are filled. */
+static ucc_status_t copy_in_stand_ins(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     hd_gpu_taken_over(part);
     ucc_status_t status = part->held ? hd_device_ready(op) : UCC_OK;
@@ -308,7 +303,7 @@ static ucc_status_t copy_in(hd_op_t *op) {
     return status;
 }
 
-static ucc_status_t enter(hd_op_t *op) {
+static ucc_status_t enter_stand_ins(hd_op_t *op) {
     hd_device_part_t *part = hd_device_part_of(op);
     region_t region[HD_SIDES];
     ucc_status_t status = UCC_OK;
@@ -355,31 +350,53 @@ static ucc_status_t drain(hd_op_t *op) {
     return status;
 }
 
-/* Ends the operation: outside its own device, nobody uses the stand-ins any more. */
-static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
-    bool filling = op->phase == HD_PHASE_COPY_IN, over = status == UCC_OK;
-    if (!hd_device_is_ours(op, &status)) {
-        return status;
-    }
+/* Outside its own device, nobody uses the stand-ins any more. */
+static ucc_status_t finish_stand_ins(hd_op_t *op, ucc_status_t status) {
     hd_gpu_taken_over(hd_device_part_of(op));
-    if (over) {
-        status = drain(op);
-    }
-    if (status != UCC_OK && (over || filling)) {
+    if (status == UCC_OK && (status = drain(op)) != UCC_OK) {
         hd_device_span_fail(op, status);
     }
+    return status;
+}
+
+/* --- which way ------------------------------------------------------------------------------- */
+
+static ucc_status_t enter(hd_op_t *op) {
+    return op->plan.where == HD_BY_STAND_INS ? enter_stand_ins(op) : hd_device_enter(op);
+}
+
+static ucc_status_t copy_in(hd_op_t *op) {
+    return op->plan.where == HD_BY_STAND_INS ? copy_in_stand_ins(op) : hd_device_ready(op);
+}
+
+static void undo(hd_op_t *op) {
+    hd_device_restore_users(op);
+    hd_device_put_stand_ins(op);
+    hd_device_drop(op);
+}
+
+/* Takes the tickets for what is enqueued, and waits for them. */
+static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
+    hd_device_restore_users(op);
+    if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
+        return status == UCC_OK ? hd_group_poisoned(op->group) : status;
+    }
+    if (op->phase == HD_PHASE_COPY_IN && op->team->crossing) { /* it has been in no exchange */
+        hd_device_span_fail(op, status);
+    }
+    status = op->plan.where == HD_ON_DEVICES ? hd_device_finish_here(op, status)
+             : op->plan.where == HD_ON_BOTH  ? hd_device_finish_pipeline(op, status)
+                                             : finish_stand_ins(op, status);
     return hd_device_await(op, status);
 }
 
 static const hd_frame_t frame = {.needs = HD_DEVICE_NEEDS,
                                  .enter = enter,
                                  .copy_in = copy_in,
-                                 .undo = hd_device_undo,
+                                 .undo = undo,
                                  .finish = finish,
                                  .copy_out = hd_device_complete,
                                  .drop = hd_device_drop};
-
-/* --- which way ------------------------------------------------------------------------------- */
 
 void hd_device_phases(const hd_plan_t *plan, hd_phases_t *phases) {
     if (plan->where == HD_ON_DEVICES) {
@@ -407,11 +424,8 @@ void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
 }
 
 void hd_device_follow(hd_op_t *op) {
-    if (op->plan.where == HD_ON_DEVICES) {
-        hd_device_follow_here(op, NULL);
-    } else if (op->plan.where == HD_ON_BOTH) {
-        hd_device_follow_here(op, &hd_device_pipeline_frame);
-    } else {
-        op->frame = &frame;
+    op->frame = &frame;
+    if (op->plan.where != HD_BY_STAND_INS) {
+        op->start = hd_device_publish;
     }
 }

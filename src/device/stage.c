@@ -51,9 +51,9 @@ hd_device_extent_t hd_device_result_of(const hd_op_t *op) {
     return extent_of(op, call->dst, extent, &call->receive, call->element);
 }
 
-hd_device_block_t hd_device_block(const hd_device_extent_t *side, uint32_t i) {
-    return side->vector ? hd_device_vector_block(side->at, side->vector, side->element, i)
-                        : (hd_device_block_t){side->at, side->bytes};
+hd_data_t hd_device_block(const hd_device_extent_t *side, uint32_t i) {
+    return side->vector ? hd_vector_block(side->at, side->vector, side->element, i)
+                        : (hd_data_t){side->at, side->bytes};
 }
 
 /* Finds the sides of a call that are significant at this endpoint; the others have no bytes.
@@ -79,31 +79,12 @@ bool hd_device_moves_nothing(const hd_op_t *op) {
 
 /* --- what the call names, and how it ends ---------------------------------------------------- */
 
-void hd_device_keep_users(hd_op_t *op) {
-    const hd_call_t *call = &op->call;
-    struct hd_device_users *users = &hd_device_part_of(op)->users;
-    hd_assert(!users->kept); /* else the call names stand-ins */
-    *users = (struct hd_device_users){true, call->src, call->dst, call->send, call->receive};
-}
-
 void hd_device_restore_users(hd_op_t *op) {
-    struct hd_device_users *users = &hd_device_part_of(op)->users;
-    if (users->kept) {
-        op->call.src = users->src;
-        op->call.dst = users->dst;
-        op->call.send = users->send;
-        op->call.receive = users->receive;
-        users->kept = false;
+    hd_device_part_t *part = hd_device_part_of(op);
+    if (part->renamed) {
+        op->call = part->users;
+        part->renamed = false;
     }
-}
-
-bool hd_device_is_ours(hd_op_t *op, ucc_status_t *status) {
-    hd_device_restore_users(op);
-    if (!hd_group_is_inherited(op->group)) {
-        return true;
-    }
-    *status = *status == UCC_OK ? hd_group_poisoned(op->group) : *status;
-    return false;
 }
 
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
@@ -141,7 +122,7 @@ ucc_status_t hd_device_make_dense(hd_op_t *op, const hd_device_extent_t *side) {
 
 /* Returns whether all of these bytes are pinned: what lies behind the allocation may be
  * pageable. */
-static bool is_pinned(const hd_op_t *op, hd_device_block_t block, hd_gpu_memory_t *memory) {
+static bool is_pinned(const hd_op_t *op, hd_data_t block, hd_gpu_memory_t *memory) {
     return hd_gpu_memory_of(block.at, memory) == UCC_OK && memory->kind != HD_GPU_HOST &&
            hd_device_holds(memory, block.at, block.bytes) &&
            (memory->kind != HD_GPU_PINNED ||
@@ -155,7 +136,7 @@ static bool find_pinned(const hd_op_t *op, const hd_device_extent_t *side, hd_gp
     bool pinned = true;
     *at = side->at;
     for (uint32_t i = 0; i < side->blocks && pinned; i++) {
-        hd_device_block_t block = hd_device_block(side, i);
+        hd_data_t block = hd_device_block(side, i);
         if (block.bytes) {
             *at = block.at;
             pinned = is_pinned(op, block, memory);
@@ -210,10 +191,9 @@ static ucc_status_t take(hd_op_t *op, hd_device_side_t *kept, const hd_device_ex
         return UCC_OK;
     }
     if (part->order.is) { /* counts have changed since the post was begun */
-        hd_error("%s at endpoint %u: memory of the host that is not pinned has no place in the "
-                 "order of a stream",
-                 hd_op_type_name(op), op->team_ep);
-        return UCC_ERR_NOT_SUPPORTED;
+        return hd_op_refuse(
+            op, UCC_ERR_NOT_SUPPORTED,
+            "memory of the host that is not pinned has no place in the order of a stream");
     }
     int device = part->device < 0 ? 0 : part->device; /* pinned memory is any device's */
     return hd_device_take_stand_in(op, kept, device, side->bytes);
@@ -224,7 +204,7 @@ static void copy(const hd_device_side_t *kept, const hd_device_extent_t *side, b
     uint8_t *stand_in = kept->stand_in->memory;
     hd_gpu_touched(stand_in, kept->bytes, in);
     for (uint32_t i = 0; i < side->blocks; i++) {
-        hd_device_block_t block = hd_device_block(side, i);
+        hd_data_t block = hd_device_block(side, i);
         if (block.bytes) {
             hd_copy(in ? stand_in : block.at, in ? block.at : stand_in, block.bytes,
                     HD_STORES_PLAIN);

@@ -96,8 +96,13 @@ ucc_status_t hd_device_launch(hd_devices_t *devices, hd_gpu_stream_t stream, hd_
     const hd_gpu_table_t *words = &job->table;
     hd_device_table_t *kept = job->kept;
     ucc_status_t status = UCC_OK;
-    if (!job->launch.blocks) {
-        return UCC_OK;
+    for (uint32_t i = 0; i < job->copies && status == UCC_OK; i++) {
+        const hd_device_copy_t *copy = &job->copy[i];
+        status = devices->driver->copy(stream, copy->to, copy->to_device, copy->from,
+                                       copy->from_device, copy->bytes);
+    }
+    if (status != UCC_OK || !job->launch.blocks) {
+        return status;
     }
     if (words->used && kept) {
         hd_assert(hd_line_is_locked(line));

@@ -293,8 +293,8 @@ static ucc_status_t try_offer(hd_request_t *r, hd_offer_t *offer, heddle_algorit
     if (!offer->joined && p->join) {
         ucc_status_t status = p->join(team, p->arg, &offer->team_data);
         if (status != UCC_OK) {
-            hd_error("%s at endpoint %u: the algorithm \"%s\" could not join the team: %s",
-                     hd_type_name(r->op.call.type), team->ep, p->name, ucc_status_string(status));
+            hd_op_refuse(&r->op, status, "the algorithm \"%s\" could not join the team: %s",
+                         p->name, ucc_status_string(status));
             return status == UCC_ERR_NOT_SUPPORTED || status > 0 ? UCC_ERR_NO_MESSAGE : status;
         }
     }
@@ -342,10 +342,10 @@ static ucc_status_t ask_offers(hd_request_t *r, const ucc_coll_args_t *args,
         .bytes = hd_coll[r->op.call.type].vector ? 0 : r->op.call.bytes,
     };
     if (hd_schedule_depth >= DEEPEST) {
-        hd_error("%s at endpoint %u: algorithms run inside each other %d deep: the collectives "
-                 "that one runs on its own team need tags",
-                 hd_type_name(r->op.call.type), team->ep, (int)DEEPEST);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(&r->op, UCC_ERR_INVALID_PARAM,
+                            "algorithms run inside each other %d deep: the collectives that one "
+                            "runs on its own team need tags",
+                            (int)DEEPEST);
     }
     hd_schedule_depth++; /* what the algorithm initialises itself is inside of it */
     for (hd_offer_t *o = team->offers; o && status == UCC_ERR_NOT_SUPPORTED; o = o->next) {

@@ -78,9 +78,8 @@ static ucc_status_t take_reducer(hd_op_t *op, const ucc_coll_args_t *args) {
     }
     op->call.exclusive = hd_reducer_is_user(reducer);
     if (!op->call.exclusive && args->op == UCC_OP_AVG && hd_coll[op->call.type].prefix) {
-        hd_error("%s at endpoint %u: op: an average of a prefix is not supported",
-                 hd_type_name(op->call.type), op->team_ep);
-        return UCC_ERR_NOT_SUPPORTED;
+        return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED,
+                            "op: an average of a prefix is not supported");
     }
     op->call.element = reducer->element_size;
     return UCC_OK;
@@ -150,9 +149,9 @@ static ucc_status_t take_members(hd_request_t *r, const ucc_coll_args_t *a, uint
     bool rooted = hd_coll[op->call.type].rooted;
     op->call.root = (uint32_t)root;
     if (!has_set(a) && root >= team->n) {
-        hd_error("%s at endpoint %u: root %llu is not an endpoint of the team, which has %u",
-                 hd_type_name(op->call.type), team->ep, (unsigned long long)root, team->n);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(op, UCC_ERR_INVALID_PARAM,
+                            "root %llu is not an endpoint of the team, which has %u",
+                            (unsigned long long)root, team->n);
     }
     if (has_set(a)) {
         uint64_t start = a->active_set.start, size = a->active_set.size;

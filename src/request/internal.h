@@ -58,8 +58,9 @@ ucc_datatype_t hd_args_datatype(const hd_op_t *op, const ucc_coll_args_t *args);
 
 /* --- plan.c ----------------------------------------------------------------------------------- */
 
-/* Called at the end of a preparation: makes the plan, and sets what carries the operation out. */
-void hd_request_decide(hd_request_t *r);
+/* Called at the end of a preparation: makes the plan, and sets what carries the operation out.
+ * UCC_ERR_NO_MEMORY: see hd_span_follow. */
+ucc_status_t hd_request_decide(hd_request_t *r);
 /* op->start of an operation whose plan its first post makes. */
 ucc_status_t hd_request_start_late(hd_op_t *op);
 /* Called at a post whose counts are other ones than at the last: if the operation crosses

@@ -25,12 +25,12 @@ hd_plan_t hd_plan_of(const hd_request_t *r) {
 }
 
 /* Makes the plan, and sets all that carries the operation out by it. */
-static void follow(hd_request_t *r) {
+static ucc_status_t follow(hd_request_t *r) {
     hd_op_t *op = &r->op;
-    bool may = true;
+    ucc_status_t status = UCC_OK;
     op->plan = hd_plan_of(r);
     if (crosses(op)) {
-        may = hd_span_follow(op);
+        status = hd_span_follow(op);
     } else {
         op->outer = NULL;
         op->start = hd_plan_start(op);
@@ -38,23 +38,20 @@ static void follow(hd_request_t *r) {
     if (__builtin_expect(op->call.device, 0)) {
         hd_device_follow(op);
     }
-    if (!may) { /* the start fails, and no plan of that is kept */
-        op->plan.path = HD_PATH_NOTHING;
-        op->plan.express = false;
-    }
+    return status;
 }
 
 /* --- at the first post, if not all had joined at init ----------------------------------------- */
 
 ucc_status_t hd_request_start_late(hd_op_t *op) {
-    follow((hd_request_t *)op);
-    return op->start(op);
+    ucc_status_t status = follow((hd_request_t *)op);
+    return status == UCC_OK ? op->start(op) : status;
 }
 
 /* The `enter` of an operation on devices: its own frame takes the place of this one. */
 static ucc_status_t enter_late(hd_op_t *op) {
-    follow((hd_request_t *)op);
-    return op->frame->enter(op);
+    ucc_status_t status = follow((hd_request_t *)op);
+    return status == UCC_OK ? op->frame->enter(op) : status;
 }
 
 static const hd_frame_t late = {.enter = enter_late, .drop = hd_device_drop};
@@ -74,20 +71,19 @@ static void decide_late(hd_op_t *op) {
 
 void hd_request_replan(hd_op_t *op) {
     if (crosses(op) && op->start != hd_request_start_late) {
-        follow((hd_request_t *)op);
+        (void)follow((hd_request_t *)op); /* v types are no swaps, which alone may lack memory */
     }
 }
 
-void hd_request_decide(hd_request_t *r) {
+ucc_status_t hd_request_decide(hd_request_t *r) {
     hd_op_t *op = &r->op;
+    ucc_status_t status = UCC_OK;
     r->express = NULL;
-    if (!op->start) {
-        return;
-    }
-    if (hd_group_is_complete(op->group)) {
-        follow(r);
+    if (op->start && hd_group_is_complete(op->group)) {
+        status = follow(r);
         hd_request_plan_express(r);
-    } else {
+    } else if (op->start) {
         decide_late(op);
     }
+    return status;
 }

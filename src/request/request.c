@@ -9,12 +9,8 @@
  * hand, init looks for a request that suits among the next ones on the free list, whose newest is
  * first. So a loop that makes a few different calls in turn plans each of them once.
  *
- * Post decides which board and number the operation gets, by the request's route:
- *
- *   NUMBER            the main board, next number; it may have to wait there (shm/queue.c)
- *   TAG, ACTIVE_SET   an exchange of depth 1, matched now
- *   INIT              an exchange of depth 1 whose number was taken at init
- *   PERSISTENT        a board of its own whose number was taken at init; matched at the first post
+ * Post decides which board and number the operation gets, by the request's route (request.h). On
+ * the main board it may have to wait for its turn (shm/queue.c).
  *
  * After the task has been handed to its context, or completed, post does not touch it: the client
  * may have finalized it in its callback.
@@ -190,9 +186,8 @@ static ucc_status_t choose_route(ucc_team_h team, const ucc_coll_args_t *args, c
         r->op.start = NULL; /* there is nothing by which the others could know this call */
         r->route = HD_ROUTE_NOTHING;
     } else if (unordered) {
-        hd_error("%s at endpoint %u: tag is not set, and the team is unordered",
-                 hd_op_type_name(&r->op), team->ep);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(&r->op, UCC_ERR_INVALID_PARAM,
+                            "tag is not set, and the team is unordered");
     } else if (persistent || hd_team_orders_inits(team)) {
         r->route = persistent ? HD_ROUTE_PERSISTENT : HD_ROUTE_INIT;
         hd_lock(&team->lock);
@@ -219,7 +214,9 @@ static ucc_status_t plan(ucc_team_h team, const ucc_coll_args_t *args, const uin
     }
     status = choose_route(team, args, tag, r);
     if (status == UCC_OK) {
-        hd_request_decide(r);
+        status = hd_request_decide(r);
+    }
+    if (status == UCC_OK) {
         hd_args_note_shape(r, args);
     }
     return status;
@@ -443,8 +440,7 @@ static ucc_status_t launch(hd_request_t *r, bool *queued) {
     ucc_status_t failure = hd_group_poisoned(op->group);
     if (failure != UCC_OK) {
         hd_group_say_inherited(op->group);
-        hd_error("%s at endpoint %u: the team has failed: %s", hd_op_type_name(op), op->team->ep,
-                 ucc_status_string(failure));
+        hd_op_refuse(op, failure, "the team has failed: %s", ucc_status_string(failure));
         return hd_op_fail_unlaunched(op, failure);
     }
     if (r->route == HD_ROUTE_NUMBER) {
@@ -542,9 +538,8 @@ __attribute__((noinline)) ucc_status_t hd_request_start(hd_request_t *r) {
 
 ucc_status_t hd_request_post(hd_request_t *r) {
     if (__builtin_expect(!hd_request_may_post(r), 0)) {
-        hd_error("%s at endpoint %u: posted with status %s", hd_op_type_name(&r->op),
-                 r->op.team->ep, ucc_status_string(hd_task_status(&r->op.task)));
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(&r->op, UCC_ERR_INVALID_PARAM, "posted with status %s",
+                            ucc_status_string(hd_task_status(&r->op.task)));
     }
     uint64_t k = r->express ? hd_request_express(r) : 0;
     if (k == HD_EXPRESS_OVER) {
@@ -569,9 +564,7 @@ void hd_request_release(hd_request_t *r) {
 
 ucc_status_t hd_request_finalize(hd_request_t *r) {
     if (hd_task_status(&r->op.task) == UCC_INPROGRESS) {
-        hd_error("%s at endpoint %u: finalized while in progress", hd_op_type_name(&r->op),
-                 r->op.team->ep);
-        return UCC_ERR_INVALID_PARAM;
+        return hd_op_refuse(&r->op, UCC_ERR_INVALID_PARAM, "finalized while in progress");
     }
     if (r->private_board) {
         hd_match_leave(r->private_board);

@@ -32,11 +32,9 @@ typedef struct side {
 /* Checks a buffer of which so many bytes are significant. UCC_INPROGRESS: see hd_device_look. */
 static inline ucc_status_t check_memory(hd_request_t *r, const char *field, ucc_memory_type_t type,
                                         const void *buffer, size_t bytes) {
-    if (__builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1)) {
-        return UCC_OK;
-    }
-    ucc_status_t status = hd_device_look(&r->op, field, type, buffer, bytes);
-    return status == UCC_OK ? hd_device_fits(&r->op, field, buffer, bytes) : status;
+    return __builtin_expect(type == UCC_MEMORY_TYPE_HOST, 1)
+               ? UCC_OK
+               : hd_device_look(&r->op, field, type, buffer, bytes);
 }
 
 static ucc_status_t check_datatype(hd_request_t *r, const char *field, ucc_datatype_t dt) {
@@ -44,9 +42,8 @@ static ucc_status_t check_datatype(hd_request_t *r, const char *field, ucc_datat
         return hd_args_bad(r, field, "is not a datatype");
     }
     if (!hd_dt_is_contiguous(dt)) {
-        hd_error("%s at endpoint %u: %s: a datatype packed by the user is not supported here",
-                 hd_type_name(r->op.call.type), r->op.team->ep, field);
-        return UCC_ERR_NOT_SUPPORTED;
+        return hd_op_refuse(&r->op, UCC_ERR_NOT_SUPPORTED,
+                            "%s: a datatype packed by the user is not supported here", field);
     }
     return UCC_OK;
 }
@@ -104,22 +101,15 @@ static ucc_status_t make_dense(hd_request_t *r, hd_vector_t *v) {
 static __attribute__((noinline, cold)) ucc_status_t
 check_vector_buffer(hd_request_t *r, const char *field, const ucc_coll_buffer_info_v_t *info,
                     const hd_vector_t *v, size_t bytes) {
-    size_t element = hd_dt_size(info->datatype);
-    uint32_t first = 0; /* the first block that is not empty */
     /* with displacements, NULL is a base for absolute addresses */
     if (bytes && !hd_is_address(info->buffer) && (info->buffer || !v->displacements)) {
         return bad_address(r, field, info->buffer);
     }
-    if (info->mem_type == UCC_MEMORY_TYPE_HOST || !v->displacements) {
-        return check_memory(r, field, info->mem_type, info->buffer, bytes);
+    if (info->mem_type == UCC_MEMORY_TYPE_HOST) {
+        return UCC_OK;
     }
-    while (bytes && hd_vector_count(v, first) == 0) {
-        first++;
-    }
-    const void *at = hd_at(info->buffer, bytes ? hd_vector_displacement(v, first) * element : 0);
-    ucc_status_t status = hd_device_look(&r->op, field, info->mem_type, at, bytes);
-    return status == UCC_OK ? hd_device_blocks_fit(&r->op, field, v, info->buffer, element)
-                            : status;
+    return v->displacements ? hd_device_look_at_blocks(&r->op, field, info, v, bytes)
+                            : hd_device_look(&r->op, field, info->mem_type, info->buffer, bytes);
 }
 
 /* Takes a vector into the call, and checks it. */

@@ -29,10 +29,7 @@ static ucc_status_t check_kind(hd_request_t *r) {
                                               : "no buffer is in memory of a device");
     }
     ucc_status_t status = hd_args_become_device(r);
-    if (status == UCC_OK) {
-        hd_request_decide(r);
-    }
-    return status;
+    return status == UCC_OK ? hd_request_decide(r) : status;
 }
 
 /* Progresses until the stream is in order: the operation is enqueued, or a gate keeps the stream

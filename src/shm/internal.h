@@ -280,6 +280,21 @@ void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint3
 /* Of the collectives inside one process. */
 extern const hd_work_row_t hd_work_rows[HD_N_TYPES];
 void hd_work_swap(uint8_t *a, uint8_t *b, size_t bytes);
+typedef struct hd_data {
+    uint8_t *at;
+    size_t bytes;
+} hd_data_t;
+
+/* Block i of a buffer that the vector describes, in elements of so many bytes. */
+static inline hd_data_t hd_vector_block(const void *base, const hd_vector_t *v, size_t element,
+                                        uint32_t i) {
+    return (hd_data_t){hd_at(base, hd_vector_displacement(v, i) * element),
+                       hd_vector_count(v, i) * element};
+}
+/* What member i gives to endpoint e, and where it takes what e gives, as member i's own call says.
+ * In place, a pair's blocks lie in the same place. */
+hd_data_t hd_work_given(const hd_work_t *work, uint32_t i, uint32_t e);
+hd_data_t hd_work_taken(const hd_work_t *work, uint32_t i, uint32_t e);
 
 /* All units may be claimed from the beginning. */
 static inline void hd_slice_set(hd_slice_t *slice, uint32_t units, uint32_t parts, uint32_t batch) {

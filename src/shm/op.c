@@ -13,6 +13,19 @@
 #include "threads/callback.h"
 #include "threads/trace.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
+ucc_status_t hd_op_refuse(const hd_op_t *op, ucc_status_t status, const char *format, ...) {
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    hd_error("%s at endpoint %u: %s", hd_op_type_name(op), op->team_ep, text);
+    return status;
+}
+
 /* Now and then a waiting operation looks at one more lane: a peer that called something else for
  * the same number would otherwise be waited for in vain (two leaves that believe in different
  * roots). Not at every step: most operations end after a few, and each lane is a cache miss. */

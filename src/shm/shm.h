@@ -144,6 +144,9 @@ ucc_status_t hd_op_look(hd_op_t *op);
 static inline const char *hd_op_type_name(const hd_op_t *op) {
     return hd_type_name(hd_call_asked(&op->call));
 }
+/* Logs an error, behind the operation's type and endpoint. Returns `status`. */
+ucc_status_t hd_op_refuse(const hd_op_t *op, ucc_status_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
 
 /* --- express.c: small collectives of few endpoints -------------------------------------------- */
 

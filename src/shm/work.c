@@ -24,6 +24,33 @@
 
 #include <string.h>
 
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+static hd_data_t block_of(const hd_call_t *call, uint8_t extent, const void *base,
+                          const hd_vector_t *v, size_t element, uint32_t e) {
+    if (extent == HD_VECTOR) {
+        return hd_vector_block(base, v, element, e);
+    }
+    return (hd_data_t){hd_at(base, extent == HD_BLOCKS ? e * call->bytes : 0), call->bytes};
+}
+
+hd_data_t hd_work_taken(const hd_work_t *work, uint32_t i, uint32_t e) {
+    const hd_call_t *call = work->call[i];
+    return block_of(call, hd_coll[call->type].result, work->dst[i], &call->receive, call->element,
+                    e);
+}
+
+hd_data_t hd_work_given(const hd_work_t *work, uint32_t i, uint32_t e) {
+    const hd_call_t *call = work->call[i];
+    const hd_coll_t *coll = &hd_coll[call->type];
+    if (coll->pairwise && call->in_place) {
+        return hd_work_taken(work, i, e);
+    }
+    /* in an alltoallv, what is sent may have other elements than what is received */
+    return block_of(call, coll->source, work->src[i], &call->send,
+                    coll->pairwise ? call->send_element : call->element, e);
+}
+
 /* --- slices, and the units they have ---------------------------------------------------------- */
 
 /* So many windows are in a block. */
@@ -408,22 +435,15 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
         hd_lane_regime(hd_board_lane(op->place.board, s, op->place.k)) != HD_REGIME_DIRECT) {
         return UCC_OK; /* came with its lane: the destination copies it */
     }
-    const hd_call_t *to = work->call[d], *from = work->call[s];
-    const hd_vector_t *sent = op->call.in_place ? &from->receive : &from->send;
-    size_t element = op->call.in_place ? from->element : from->send_element;
-    size_t bytes = hd_vector_count(sent, d) * element;
-    size_t expected = hd_vector_count(&to->receive, s) * to->element;
-    if (bytes != expected) {
-        return hd_op_say_sizes(op, s, d, bytes, expected);
+    hd_data_t from = hd_work_given(work, s, d), to = hd_work_taken(work, d, s);
+    if (from.bytes != to.bytes) {
+        return hd_op_say_sizes(op, s, d, from.bytes, to.bytes);
     }
-    span_t span = span_of(op, bytes, part);
-    uint8_t *dst =
-        hd_at(work->dst[d], hd_vector_displacement(&to->receive, s) * to->element + span.at);
-    uint64_t offset = hd_vector_displacement(sent, d) * element + span.at;
+    span_t span = span_of(op, from.bytes, part);
     if (op->call.in_place) {
-        hd_work_swap(dst, hd_at(work->dst[s], offset), span.bytes);
+        hd_work_swap(hd_at(to.at, span.at), hd_at(from.at, span.at), span.bytes);
     } else {
-        hd_copy(dst, hd_at(work->src[s], offset), span.bytes, op->plan.stores);
+        hd_copy(hd_at(to.at, span.at), hd_at(from.at, span.at), span.bytes, op->plan.stores);
     }
     return UCC_OK;
 }

@@ -19,48 +19,6 @@
  */
 #include "span/internal.h"
 
-/* --- blocks ----------------------------------------------------------------------------------- */
-
-typedef struct block {
-    uint8_t *at;
-    size_t bytes;
-} block_t;
-
-/* Returns block e of a buffer that has a block for each endpoint. v: their sizes, in a v type. */
-static block_t block_of(const hd_call_t *call, const void *base, const hd_vector_t *v,
-                        size_t element, uint32_t e) {
-    if (!hd_coll[call->type].vector) {
-        return (block_t){hd_at(base, e * call->bytes), call->bytes};
-    }
-    return (block_t){hd_at(base, hd_vector_displacement(v, e) * element),
-                     hd_vector_count(v, e) * element};
-}
-
-/* Returns where member i takes what endpoint e gives. */
-static block_t taken(const hd_work_t *work, uint32_t i, uint32_t e) {
-    const hd_call_t *call = work->call[i];
-    if (hd_coll[call->type].result == HD_BLOCK) {
-        return (block_t){work->dst[i], call->bytes};
-    }
-    return block_of(call, work->dst[i], &call->receive, call->element, e);
-}
-
-/* Returns what member i gives to endpoint e. A member's only block has the size that its own call
- * says, also in a v type. In place, a pair's blocks lie in the same place. */
-static block_t given(const hd_work_t *work, uint32_t i, uint32_t e) {
-    const hd_call_t *call = work->call[i];
-    const hd_coll_t *coll = &hd_coll[call->type];
-    if (coll->source == HD_BLOCK) {
-        return (block_t){(uint8_t *)(uintptr_t)work->src[i], call->bytes};
-    }
-    if (coll->pairwise && call->in_place) {
-        return taken(work, i, e);
-    }
-    /* in an alltoallv, what is sent may have other elements than what is received */
-    return block_of(call, work->src[i], &call->send,
-                    coll->pairwise ? call->send_element : call->element, e);
-}
-
 /* Is each endpoint's block given to all? Then the process takes it once, by its leader. */
 static bool is_allgather(const hd_flight_t *f) {
     const hd_coll_t *coll = &hd_coll[f->call.type];
@@ -76,7 +34,8 @@ static hd_members_t takers(const hd_flight_t *f) {
 /* --- units ------------------------------------------------------------------------------------ */
 
 /* Copies a block between two members, if they agree on its size. */
-static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, block_t src, block_t dst) {
+static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, hd_data_t src,
+                         hd_data_t dst) {
     if (src.bytes != dst.bytes) {
         return hd_op_say_sizes(op, from, to, src.bytes, dst.bytes);
     }
@@ -89,8 +48,8 @@ static ucc_status_t copy(const hd_op_t *op, uint32_t from, uint32_t to, block_t 
 /* Copies what member i gives to member j. */
 static ucc_status_t copy_pair(const hd_flight_t *f, const hd_op_t *op, uint32_t i, uint32_t j) {
     const hd_coll_t *coll = &hd_coll[f->call.type];
-    block_t src = given(f->work, i, hd_flight_endpoint(f, j));
-    block_t dst = taken(f->work, j, hd_flight_endpoint(f, i));
+    hd_data_t src = hd_work_given(f->work, i, hd_flight_endpoint(f, j));
+    hd_data_t dst = hd_work_taken(f->work, j, hd_flight_endpoint(f, i));
     if (coll->rooted && i == j) { /* the root's counts say how large its own block is */
         src.bytes = dst.bytes = coll->flow == HD_TO_ROOT ? dst.bytes : src.bytes;
     }
@@ -128,21 +87,23 @@ static uint32_t entries(const hd_flight_t *f) {
 
 static size_t entry(const hd_flight_t *f, uint32_t i) {
     uint32_t position = i / f->n;
-    return is_here(f, position) ? 0 : given(f->work, i % f->n, f->span->endpoint[position]).bytes;
+    return is_here(f, position)
+               ? 0
+               : hd_work_given(f->work, i % f->n, f->span->endpoint[position]).bytes;
 }
 
 /* A unit of LOCAL in place: puts aside what a member gives to other processes, and swaps blocks
  * with each member after it, so that each pair is swapped once. */
 static ucc_status_t swap_here(const hd_flight_t *f, const hd_op_t *op, uint32_t i) {
     for (uint32_t position = 0; position < f->span->n; position++) {
-        block_t b = given(f->work, i, f->span->endpoint[position]);
+        hd_data_t b = hd_work_given(f->work, i, f->span->endpoint[position]);
         if (!is_here(f, position) && b.bytes) {
             hd_copy(f->blocks + f->table[position * f->n + i], b.at, b.bytes, HD_STORES_PLAIN);
         }
     }
     for (uint32_t j = i + 1; j < f->n; j++) {
-        block_t a = given(f->work, i, hd_flight_endpoint(f, j));
-        block_t b = taken(f->work, j, hd_flight_endpoint(f, i));
+        hd_data_t a = hd_work_given(f->work, i, hd_flight_endpoint(f, j));
+        hd_data_t b = hd_work_taken(f->work, j, hd_flight_endpoint(f, i));
         if (a.bytes != b.bytes) {
             return hd_op_say_sizes(op, i, j, a.bytes, b.bytes);
         }
@@ -171,7 +132,7 @@ static ucc_status_t run_spread(const hd_flight_t *f, const hd_op_t *op, uint32_t
         return UCC_OK;
     }
     for (uint32_t e = 0; e < f->span->n && status == UCC_OK; e++) {
-        status = copy(op, 0, unit, taken(work, 0, e), taken(work, unit, e));
+        status = copy(op, 0, unit, hd_work_taken(work, 0, e), hd_work_taken(work, unit, e));
     }
     return status;
 }
@@ -191,7 +152,7 @@ static void list_given(hd_flight_t *f, uint32_t p, hd_net_data_t *data) {
     }
     for (uint32_t j = to.first; j < to.end; j++) {
         for (uint32_t i = givers.first; i < givers.end; i++) {
-            block_t b = given(f->work, i, hd_span_endpoint(span, p, j));
+            hd_data_t b = hd_work_given(f->work, i, hd_span_endpoint(span, p, j));
             hd_pieces_add(f, data, b.at, b.bytes);
         }
     }
@@ -203,7 +164,7 @@ static void list_taken(hd_flight_t *f, uint32_t p, hd_net_data_t *data) {
     hd_pieces_begin(f, data);
     for (uint32_t j = to.first; j < to.end; j++) {
         for (uint32_t i = givers.first; i < givers.end; i++) {
-            block_t b = taken(f->work, j, hd_span_endpoint(f->span, p, i));
+            hd_data_t b = hd_work_taken(f->work, j, hd_span_endpoint(f->span, p, i));
             hd_pieces_add(f, data, b.at, b.bytes);
         }
     }

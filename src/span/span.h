@@ -200,9 +200,9 @@ void hd_crossing_leave(hd_crossing_t *crossing, uint64_t last);
 /* swap.c: returns the plan of an operation that crosses processes; op->span, op->place, op->n and
  * op->me are set. numbered: it has a number of the main board. */
 hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered);
-/* Sets op->outer and op->start as op->plan says. False: there is no memory (logged), and the
- * operation's start fails. */
-bool hd_span_follow(hd_op_t *op);
+/* Sets op->outer and op->start as op->plan says. UCC_ERR_NO_MEMORY (logged): it can't be started.
+ */
+ucc_status_t hd_span_follow(hd_op_t *op);
 /* flight.c: op->outer of what is no swap, or whose plan can't be made yet: its pump drives the
  * team's forming on. */
 extern const hd_outer_t hd_flight_stage;

@@ -349,24 +349,24 @@ static bool is_swap(const hd_op_t *op, const hd_plan_t *plan) {
 }
 
 /* Allocates, at their first call, what only some swaps need: the net's memory of long parts, and
- * the crossing's of results. Any thread. False: no memory (logged). */
-static bool reserve(const hd_op_t *op) {
+ * the crossing's of results. Any thread. */
+static ucc_status_t reserve(const hd_op_t *op) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
     size_t bytes = HD_SWAP_SLOTS * bytes_of_results(crossing);
     uint8_t *none = NULL;
     hd_net_swap_t net;
     hd_swap_set(&net, crossing->span, &op->call, 0);
     if (hd_net_swap_is_long(&net) && hd_net_swap_reserve(crossing->team) != UCC_OK) {
-        return false;
+        return UCC_ERR_NO_MEMORY;
     }
     /* relaxed: it only matters whether there is some */
     if (op->place.n == 1 || atomic_load_explicit(&crossing->swap_results, memory_order_relaxed)) {
-        return true;
+        return UCC_OK;
     }
     uint8_t *results = hd_alloc_local(bytes, -1); /* near the thread that uses it first */
     if (!results) {
         hd_error("no memory for what %u processes bring", crossing->span->processes);
-        return false;
+        return UCC_ERR_NO_MEMORY;
     }
     /* release: pairs with results_of; relaxed: if another thread was first, its memory is as
      * good */
@@ -374,13 +374,7 @@ static bool reserve(const hd_op_t *op) {
                                                  memory_order_release, memory_order_relaxed)) {
         hd_free_local(results);
     }
-    return true;
-}
-
-/* The start of an operation for which reserve found no memory. */
-static ucc_status_t start_nowhere(hd_op_t *op) {
-    (void)op;
-    return UCC_ERR_NO_MEMORY; /* reserve has logged it, and it fails the team */
+    return UCC_OK;
 }
 
 /* Among several endpoints, what fits into the tree's release goes there, as in a flight. */
@@ -399,22 +393,21 @@ hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered) {
     return plan;
 }
 
-bool hd_span_follow(hd_op_t *op) {
-    bool alone = op->place.n == 1, may = true;
+ucc_status_t hd_span_follow(hd_op_t *op) {
+    bool alone = op->place.n == 1;
     hd_flight_follow(op);
     if (op->plan.network != HD_NETWORK_SWAP) {
-        return true;
+        return UCC_OK;
     }
     op->outer = &stage;
     if (alone && hd_coll[op->call.type].reducing) {
         op->call.reducer = final_reducer(op);
     }
-    /* else the arrival combines, or there is no data */
-    if (alone || op->plan.data == HD_REGIME_STAGED) {
-        may = reserve(op);
-        op->start = !may ? start_nowhere : alone ? start_alone : start_together;
+    if (!alone && op->plan.data != HD_REGIME_STAGED) {
+        return UCC_OK; /* the arrival combines, or there is no data */
     }
-    return may;
+    op->start = alone ? start_alone : start_together;
+    return reserve(op);
 }
 
 /* --- the express ------------------------------------------------------------------------------ */
