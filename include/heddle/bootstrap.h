@@ -76,6 +76,10 @@ typedef struct heddle_bootstrap_params {
      *  most 4,096 bytes. One that others may read is used, with a warning. NULL: the variables. An
      *  environment can be read by the user's other processes, and a command line by everybody. */
     const char *key_file;
+    /** The job's name, which only its own processes have: those of another job that happen to use
+     *  its key and address are sent away, with a line. NULL: HEDDLE_BOOTSTRAP_JOB, or for
+     *  heddle_bootstrap_env() what the launcher calls the job; else "". */
+    const char *job;
     /** Seconds until forming gives up; negative: never. 0: HEDDLE_BOOTSTRAP_TIMEOUT, or else 60. */
     double timeout;
     /** Seconds from the call of an allgather until it gives up; negative: never. 0: as timeout.

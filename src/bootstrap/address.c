@@ -1,13 +1,17 @@
-/* address.c: where rank 0 is. */
+/* address.c: where processes are. */
 #include "bootstrap/bootstrap.h"
 
 #include "core/log.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static bool copy(const char *from, size_t length, char *to, size_t size) {
     if (length >= size) {
@@ -68,4 +72,79 @@ void hd_address_name(const struct sockaddr *address, uint32_t bytes, char *out, 
     } else {
         snprintf(out, size, address->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
     }
+}
+
+/* --- processes that listen -------------------------------------------------------------------- */
+
+int hd_address_listen(const struct sockaddr *at, uint32_t bytes, uint32_t backlog) {
+    int fd = socket(at->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int yes = 1;
+    if (fd < 0) {
+        return -1;
+    }
+    /* A port that a job before this one has left is free. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, at, bytes) == 0 && listen(fd, (int)backlog) == 0) {
+        return fd;
+    }
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+bool hd_address_is_all(int listener) {
+    struct sockaddr_storage at = {0};
+    socklen_t bytes = sizeof(at);
+    if (getsockname(listener, (struct sockaddr *)&at, &bytes) != 0) {
+        return false;
+    }
+    return at.ss_family == AF_INET6
+               ? IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)&at)->sin6_addr)
+               : ((struct sockaddr_in *)&at)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+/* IPv4 within IPv6, as a socket for both sees it, is IPv4. */
+static hd_place_t place_of(const struct sockaddr_storage *at, uint16_t port) {
+    hd_place_t place = {.port = port};
+    if (at->ss_family == AF_INET) {
+        place.family = 4;
+        memcpy(place.host, &((const struct sockaddr_in *)at)->sin_addr, 4);
+    } else if (at->ss_family == AF_INET6) {
+        const struct in6_addr *host = &((const struct sockaddr_in6 *)at)->sin6_addr;
+        bool within = IN6_IS_ADDR_V4MAPPED(host);
+        place.family = within ? 4 : 6;
+        memcpy(place.host, host->s6_addr + (within ? 12 : 0), within ? 4 : 16);
+    }
+    return place;
+}
+
+hd_place_t hd_address_place(const hd_conn_t *peer, uint16_t port) {
+    struct sockaddr_storage at = {0};
+    socklen_t bytes = sizeof(at);
+    if (getpeername(peer->fd, (struct sockaddr *)&at, &bytes) != 0) {
+        at.ss_family = AF_UNSPEC;
+    }
+    return place_of(&at, port);
+}
+
+static bool is_loopback(const hd_place_t *place) {
+    static const uint8_t loopback[16] = {[15] = 1};
+    return place->family == 4 ? place->host[0] == 127 : memcmp(place->host, loopback, 16) == 0;
+}
+
+/* A process that rank 0 sees at a loopback address is on its host, and there others find it where
+ * they have found rank 0. */
+void hd_address_reach(const hd_place_t *place, const hd_conn_t *root, char *out, size_t size) {
+    hd_place_t at = is_loopback(place) ? hd_address_place(root, place->port) : *place;
+    char host[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE] = "", device[IF_NAMESIZE];
+    struct sockaddr_in6 mine = {0};
+    socklen_t bytes = sizeof(mine);
+    inet_ntop(at.family == 4 ? AF_INET : AF_INET6, at.host, host, INET6_ADDRSTRLEN);
+    if (at.family == 6 && IN6_IS_ADDR_LINKLOCAL((struct in6_addr *)at.host) &&
+        getsockname(root->fd, (struct sockaddr *)&mine, &bytes) == 0 &&
+        if_indextoname(mine.sin6_scope_id, device)) {
+        snprintf(host + strlen(host), sizeof(host) - strlen(host), "%%%s", device);
+    }
+    snprintf(out, size, at.family == 6 ? "[%s]:%u" : "%s:%u", host, at.port);
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static void bootstrap_free(heddle_bootstrap_t *b) {
     for (uint32_t i = 0; b->peer && i < b->n_peers; i++) {
@@ -77,34 +78,99 @@ static ucc_status_t set_timeouts(heddle_bootstrap_t *b, const heddle_bootstrap_p
     return status;
 }
 
-/* Meets the others. */
-static ucc_status_t form(heddle_bootstrap_t *b, const heddle_bootstrap_params_t *params) {
-    char at_slurm[512];
-    const char *address = params->address ? params->address : getenv("HEDDLE_BOOTSTRAP_ADDRESS");
-    bool has_listener = b->rank == 0 && params->listener > 0;
-    if (!address && !has_listener && hd_launcher_address(at_slurm, sizeof(at_slurm))) {
-        address = at_slurm;
+static ucc_status_t set_fanout(heddle_bootstrap_t *b) {
+    const char *text = getenv("HEDDLE_BOOTSTRAP_FANOUT");
+    uint64_t fanout = HD_DEFAULT_FANOUT;
+    if (text && (!hd_launcher_number(text, UINT32_MAX, &fanout) || fanout == 0)) {
+        hd_error("HEDDLE_BOOTSTRAP_FANOUT=%s is no number from 1 on", text);
+        return UCC_ERR_INVALID_PARAM;
     }
-    if (!address && !has_listener) {
+    b->fanout = (uint32_t)fanout;
+    return UCC_OK;
+}
+
+static ucc_status_t read_environment(heddle_bootstrap_t *b,
+                                     const heddle_bootstrap_params_t *params) {
+    const char *job = params->job ? params->job : getenv("HEDDLE_BOOTSTRAP_JOB");
+    hd_job_name(b, job ? job : "");
+    ucc_status_t status = set_timeouts(b, params);
+    return status == UCC_OK ? set_fanout(b) : status;
+}
+
+/* Where and by which key the processes meet. */
+typedef struct meeting {
+    const char *address; /* NULL: there is a listener */
+    int listener;        /* rank 0's; -1: none */
+    int own;             /* the listener, if it is not the caller's; -1 */
+    char text[HD_KVS_TEXT];
+} meeting_t;
+
+static ucc_status_t find_meeting(heddle_bootstrap_t *b, const heddle_bootstrap_params_t *params,
+                                 meeting_t *m) {
+    bool key_is_given = hd_key_is_given(params);
+    *m = (meeting_t){.own = -1};
+    m->listener = b->rank == 0 && params->listener > 0 ? params->listener : -1;
+    m->address = params->address ? params->address : getenv("HEDDLE_BOOTSTRAP_ADDRESS");
+    bool has_address = m->address || m->listener >= 0;
+    ucc_status_t status = key_is_given ? hd_key_load(b, params) : UCC_OK;
+    if (status == UCC_OK && b->by_launcher && hd_kvs_is_there() && !(key_is_given && has_address)) {
+        status = hd_kvs_meet(b, has_address, &m->own, m->text);
+        m->address = m->address ? m->address : m->text;
+        m->listener = m->own >= 0 ? m->own : m->listener;
+        return status;
+    }
+    if (!has_address && hd_launcher_address(m->text, sizeof(m->text))) {
+        m->address = m->text;
+    } else if (!has_address) {
         hd_error("heddle_bootstrap_tcp: no address of rank 0: neither address nor "
                  "HEDDLE_BOOTSTRAP_ADDRESS is set");
         return UCC_ERR_INVALID_PARAM;
     }
+    return key_is_given ? status : hd_key_load(b, params);
+}
+
+/* Meets the others. */
+static ucc_status_t form(heddle_bootstrap_t *b, const heddle_bootstrap_params_t *params) {
+    meeting_t m;
     if (sodium_init() < 0) {
         hd_error("heddle_bootstrap_tcp: libsodium cannot be used here: no random numbers");
         return UCC_ERR_NOT_SUPPORTED;
     }
-    ucc_status_t status = hd_key_load(b, params);
-    if (status != UCC_OK) {
-        return status;
+    ucc_status_t status = find_meeting(b, params, &m);
+    if (status == UCC_OK) {
+        hd_fork_watch(&b->fork_hook, leave_to_parent);
+        status = b->rank == 0 ? hd_root_form(b, m.address, m.listener) : hd_join(b, m.address);
+        if (status != UCC_OK) {
+            hd_fork_forget(&b->fork_hook);
+        }
     }
-    hd_fork_watch(&b->fork_hook, leave_to_parent);
-    status = b->rank == 0 ? hd_root_form(b, address, has_listener ? params->listener : -1)
-                          : hd_join(b, address);
-    if (status != UCC_OK) {
-        hd_fork_forget(&b->fork_hook);
+    if (m.own >= 0) {
+        close(m.own);
     }
     return status;
+}
+
+/* params have been checked. Into *bootstrap only after UCC_OK. */
+static ucc_status_t create(const heddle_bootstrap_params_t *params, bool by_launcher,
+                           heddle_bootstrap_t **bootstrap) {
+    heddle_bootstrap_t *b = calloc(1, sizeof(*b));
+    if (!b) {
+        hd_error("heddle_bootstrap_tcp: no memory");
+        return UCC_ERR_NO_MEMORY;
+    }
+    b->rank = params->rank;
+    b->size = params->size;
+    b->by_launcher = by_launcher;
+    ucc_status_t status = read_environment(b, params);
+    if (status == UCC_OK && b->size > 1) {
+        status = form(b, params);
+    }
+    if (status != UCC_OK) {
+        bootstrap_free(b);
+        return status;
+    }
+    *bootstrap = b;
+    return UCC_OK;
 }
 
 ucc_status_t heddle_bootstrap_tcp(const heddle_bootstrap_params_t *params,
@@ -115,45 +181,31 @@ ucc_status_t heddle_bootstrap_tcp(const heddle_bootstrap_params_t *params,
     }
     *bootstrap = NULL;
     ucc_status_t status = check_params(params);
-    if (status != UCC_OK) {
-        return status;
-    }
-    heddle_bootstrap_t *b = calloc(1, sizeof(*b));
-    if (b) {
-        b->rank = params->rank;
-        b->size = params->size;
-        b->n_peers = b->rank == 0 ? b->size : 1;
-        b->peer = calloc(b->n_peers, sizeof(hd_conn_t *));
-        b->polls = calloc(b->n_peers, sizeof(*b->polls));
-    }
-    if (!b || !b->peer || !b->polls) {
-        hd_error("heddle_bootstrap_tcp: no memory for %u processes", params->size);
-        status = UCC_ERR_NO_MEMORY;
-    } else {
-        status = set_timeouts(b, params);
-    }
-    if (status == UCC_OK && b->size > 1) {
-        status = form(b, params);
-    }
-    if (status == UCC_OK) {
-        *bootstrap = b;
-    } else if (b) {
-        bootstrap_free(b);
-    }
-    return status;
+    return status == UCC_OK ? create(params, false, bootstrap) : status;
 }
 
 ucc_status_t heddle_bootstrap_env(const heddle_bootstrap_params_t *params,
                                   heddle_bootstrap_t **bootstrap) {
     heddle_bootstrap_params_t own = {0};
+    char job[512];
+    if (!bootstrap) {
+        hd_error("heddle_bootstrap_env: bootstrap is NULL");
+        return UCC_ERR_INVALID_PARAM;
+    }
     if (params) {
         own = *params;
     }
-    if (bootstrap) {
-        *bootstrap = NULL;
-    }
+    *bootstrap = NULL;
     ucc_status_t status = hd_launcher_place(&own.rank, &own.size);
-    return status == UCC_OK ? heddle_bootstrap_tcp(&own, bootstrap) : status;
+    if (status == UCC_OK && own.size == 0) {
+        status = hd_kvs_size(&own.size);
+    }
+    bool by_launcher = hd_launcher_job(job, sizeof(job));
+    if (!own.job && !getenv("HEDDLE_BOOTSTRAP_JOB")) {
+        own.job = job;
+    }
+    status = status == UCC_OK ? check_params(&own) : status;
+    return status == UCC_OK ? create(&own, by_launcher, bootstrap) : status;
 }
 
 void heddle_bootstrap_oob(heddle_bootstrap_t *bootstrap, ucc_oob_coll_t *oob) {

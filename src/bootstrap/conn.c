@@ -30,8 +30,7 @@ static void set_options(int fd, double stall) {
     }
 }
 
-hd_conn_t *hd_conn_create(int fd, bool accepting, const heddle_bootstrap_t *b, uint32_t rank,
-                          const char *name) {
+hd_conn_t *hd_conn_create(int fd, bool accepting, const heddle_bootstrap_t *b, const char *name) {
     hd_conn_t *conn = calloc(1, sizeof(*conn));
     if (!conn) {
         close(fd);
@@ -39,7 +38,10 @@ hd_conn_t *hd_conn_create(int fd, bool accepting, const heddle_bootstrap_t *b, u
     }
     conn->fd = fd;
     set_options(fd, b->exchange_timeout);
-    hd_wire_open(&conn->wire, accepting, b->key, b->key_bytes, b->size, rank);
+    hd_wire_open(&conn->wire, accepting, b->key, b->key_bytes, b->size, b->rank);
+    conn->wire.job = b->job;
+    conn->wire.fanout = b->fanout;
+    conn->wire.listens_all = b->listens_all;
     strncat(conn->name, name, sizeof(conn->name) - 1);
     return conn;
 }
@@ -131,6 +133,11 @@ static void begin_piece(hd_conn_t *conn) {
     giving->open = giving->at < giving->total;
 }
 
+bool hd_conn_send_small(hd_conn_t *conn, size_t n) {
+    hd_conn_send_head(conn, n);
+    return hd_conn_write(conn) && !hd_conn_busy(conn);
+}
+
 /* What is left of the message, in at most three parts. */
 static int parts_left(hd_conn_t *conn, struct iovec part[3]) {
     const void *at[3] = {conn->head, conn->payload, conn->mac};
@@ -149,7 +156,7 @@ static int parts_left(hd_conn_t *conn, struct iovec part[3]) {
 }
 
 bool hd_conn_busy(const hd_conn_t *conn) {
-    return conn->fd >= 0 && (conn->sent < message_bytes(conn) || conn->giving.open);
+    return conn->fd >= 0 && (conn->sent < message_bytes(conn) || hd_wire_has_piece(&conn->giving));
 }
 
 bool hd_conn_write(hd_conn_t *conn) {

@@ -1,9 +1,13 @@
-/* exchange.c: an allgather among the processes of a bootstrap.
+/* exchange.c: an allgather among the processes of a bootstrap, along their tree.
  *
- * Every rank sends its block to rank 0, which receives them where they belong in its own result;
- * when it has all, it sends that to everybody. A rank has begun the next exchange only after it has
- * received all of this one, so rank 0 may read a conn until it has sent all to it, and no longer:
- * what comes up to then can only be an ABORT, or the conn's end.
+ * What comes from a child are the blocks of its subtree, which lie beside each other in the result.
+ * A process passes them on to its parent behind its own block, as they come: so how much has come
+ * from a child says who is missing. When rank 0 has all, it sends that to its children, and
+ * everybody to his own, as it comes.
+ *
+ * A process has begun the next exchange only after it has received all of this one. So its parent
+ * may read its conn until it has sent all to it, and no longer: what comes up to then can only be
+ * an ABORT, or the conn's end.
  */
 #include "bootstrap/bootstrap.h"
 
@@ -18,33 +22,60 @@ static void begin_telling(heddle_bootstrap_t *b) {
     b->outcome = b->failure;
 }
 
-static void expect(hd_conn_t *conn, uint64_t round, uint64_t block, uint64_t total, uint8_t *base) {
-    conn->wire.expecting =
-        (hd_transfer_t){.round = round, .block = block, .total = total, .base = base, .open = true};
-    conn->have = false;
+/* A result's blocks of some ranks; no memory if they are empty. */
+static hd_transfer_t blocks_of(const heddle_bootstrap_t *b, uint8_t *result, hd_range_t ranks) {
+    return (hd_transfer_t){.round = b->round,
+                           .block = b->block,
+                           .total = b->block * ranks.n,
+                           .base = b->block > 0 ? result + b->block * ranks.first : NULL,
+                           .open = true};
 }
 
-static void give(hd_conn_t *conn, uint64_t round, uint64_t block, uint64_t total, uint8_t *base) {
-    conn->giving =
-        (hd_transfer_t){.round = round, .block = block, .total = total, .base = base, .open = true};
+/* Bytes of this process's subtree that are here, without a gap. */
+static uint64_t prefix(const heddle_bootstrap_t *b) {
+    uint64_t bytes = b->block;
+    for (uint32_t i = 0; i < b->tree.children; i++) {
+        const hd_transfer_t *from = &b->peer[1 + i]->wire.expecting;
+        bytes += from->at;
+        if (from->at < from->total) {
+            break;
+        }
+    }
+    return bytes;
 }
 
-static void begin(heddle_bootstrap_t *b, void *src, uint8_t *dst, size_t bytes) {
+/* What has come can go on: upwards, and, where it is the result, downwards. */
+static void pass_on(heddle_bootstrap_t *b) {
+    hd_conn_t *parent = b->peer[0];
+    uint64_t result = b->missing == 0 ? HD_WIRE_ALL : 0;
+    if (parent) {
+        parent->giving.ready = b->missing == 0 ? HD_WIRE_ALL : prefix(b);
+        result = parent->have ? HD_WIRE_ALL : parent->wire.expecting.at;
+    }
+    for (uint32_t i = 0; i < b->tree.children; i++) {
+        b->peer[1 + i]->giving.ready = result;
+    }
+}
+
+static void begin(heddle_bootstrap_t *b, const void *src, uint8_t *dst, size_t bytes) {
+    const hd_range_t all = {0, b->size};
     b->round++;
-    b->missing = b->rank == 0 ? b->size - 1 : 1;
-    b->spreading = false;
+    b->block = bytes;
+    b->missing = b->tree.children;
     b->exchange = HD_EXCHANGE_OPEN;
-    if (b->rank != 0) {
-        expect(b->peer[0], b->round, bytes, (uint64_t)bytes * b->size, dst);
-        give(b->peer[0], b->round, bytes, bytes, src);
-        return;
-    }
     if (bytes > 0) {
-        memmove(dst, src, bytes);
+        memmove(dst + bytes * b->rank, src, bytes);
     }
-    for (uint32_t i = 1; i < b->size; i++) {
-        expect(b->peer[i], b->round, bytes, bytes, bytes > 0 ? dst + bytes * i : NULL);
+    for (uint32_t i = 0; i < b->n_peers; i++) {
+        hd_conn_t *conn = b->peer[i];
+        if (conn) {
+            hd_range_t theirs = i == 0 ? all : hd_tree_child(&b->tree, i - 1);
+            conn->wire.expecting = blocks_of(b, dst, theirs);
+            conn->giving = blocks_of(b, dst, i == 0 ? b->tree.own : all);
+            conn->have = false;
+        }
     }
+    pass_on(b);
 }
 
 ucc_status_t hd_exchange_allgather(void *src, void *dst, size_t bytes, void *bootstrap,
@@ -79,45 +110,29 @@ ucc_status_t hd_exchange_allgather(void *src, void *dst, size_t bytes, void *boo
         b->outcome = UCC_OK;
         return UCC_OK;
     }
-    b->deadline = hd_deadline(b->exchange_timeout) + (b->rank == 0 ? 0 : HD_GRACE_SECONDS);
+    b->deadline = hd_deadline(b->exchange_timeout);
     begin(b, src, dst, bytes);
     return UCC_OK;
 }
 
-/* All blocks are here: everybody gets them. */
-static void spread(heddle_bootstrap_t *b) {
-    const hd_transfer_t *any = &b->peer[1]->wire.expecting;
-    uint8_t *dst = any->block > 0 ? any->base - any->block : NULL;
-    b->spreading = true;
-    for (uint32_t i = 1; i < b->size; i++) {
-        give(b->peer[i], b->round, any->block, any->block * b->size, dst);
-    }
-}
-
 /* This exchange has nothing more to do with the conn, so it is not looked at. */
-static bool conn_over(const heddle_bootstrap_t *b, const hd_conn_t *conn) {
-    return conn->have && (b->rank != 0 || b->spreading) && !hd_conn_busy(conn);
+static bool conn_over(const hd_conn_t *conn) {
+    return conn->have && !conn->giving.open && !hd_conn_busy(conn);
 }
 
 /* The bytes that have come, event by event. */
 static void read_conn(heddle_bootstrap_t *b, hd_conn_t *conn) {
     hd_read_t read = hd_conn_read(conn);
-    if (read.event == HD_WIRE_MORE) {
-        return;
-    }
-    if (read.event != HD_WIRE_RECEIVED) {
+    if (read.event == HD_WIRE_RECEIVED) {
+        conn->have = true;
+        b->missing -= conn != b->peer[0];
+    } else if (read.event != HD_WIRE_MORE) {
         hd_bootstrap_lost(b, conn, read);
-        return;
     }
-    conn->have = true;
-    b->missing--;
 }
 
-static void serve(heddle_bootstrap_t *b, hd_conn_t *conn, short happened) {
-    if (happened & (POLLIN | POLLHUP | POLLERR)) {
-        read_conn(b, conn);
-    }
-    if (b->failure == UCC_OK && !hd_conn_write(conn)) {
+static void write_conn(heddle_bootstrap_t *b, hd_conn_t *conn) {
+    if (!hd_conn_write(conn)) {
         hd_bootstrap_lost(b, conn, hd_conn_last_words(conn));
     }
 }
@@ -126,62 +141,74 @@ static void serve(heddle_bootstrap_t *b, hd_conn_t *conn, short happened) {
 static void look(heddle_bootstrap_t *b) {
     for (uint32_t i = 0; i < b->n_peers; i++) {
         const hd_conn_t *conn = b->peer[i];
-        bool over = !conn || conn_over(b, conn);
+        bool over = !conn || conn_over(conn);
         b->polls[i] = (struct pollfd){.fd = over ? -1 : conn->fd, .events = POLLIN};
-        if (!over && hd_conn_busy(conn)) {
-            b->polls[i].events |= POLLOUT;
-        }
     }
     int n = poll(b->polls, b->n_peers, 0);
     if (n < 0 && errno != EINTR && errno != EAGAIN) {
         hd_bootstrap_fail(b, UCC_ERR_IO_ERROR, "rank %u cannot poll: %s", b->rank, strerror(errno));
     }
     for (uint32_t i = 0; n > 0 && i < b->n_peers && b->failure == UCC_OK; i++) {
-        if (b->polls[i].revents) {
-            serve(b, b->peer[i], b->polls[i].revents);
+        if (b->polls[i].revents & (POLLIN | POLLHUP | POLLERR)) {
+            read_conn(b, b->peer[i]);
+        }
+    }
+    pass_on(b);
+    for (uint32_t i = 0; i < b->n_peers && b->failure == UCC_OK; i++) {
+        if (b->peer[i] && hd_conn_busy(b->peer[i])) {
+            write_conn(b, b->peer[i]);
         }
     }
 }
 
 static bool all_over(const heddle_bootstrap_t *b) {
     for (uint32_t i = 0; i < b->n_peers; i++) {
-        if (b->peer[i] && !conn_over(b, b->peer[i])) {
+        if (b->peer[i] && !conn_over(b->peer[i])) {
             return false;
         }
     }
     return true;
 }
 
+/* The first of a subtree whose block is not here. Of empty blocks its first is named, which is the
+ * one that should have told. */
+static uint32_t first_missing(const hd_transfer_t *from, hd_range_t ranks) {
+    return ranks.first + (from->block > 0 ? (uint32_t)(from->at / from->block) : 0);
+}
+
 static void time_out(heddle_bootstrap_t *b) {
-    char missing[160];
-    if (b->rank != 0) {
-        hd_bootstrap_fail(b, UCC_ERR_TIMED_OUT,
-                          "rank %u has waited for the result of an allgather for %g s", b->rank,
-                          b->exchange_timeout);
-    } else if (b->spreading) {
-        hd_bootstrap_fail(b, UCC_ERR_TIMED_OUT,
-                          "the result of an allgather was not taken by all within %g s",
-                          b->exchange_timeout);
-    } else {
-        hd_bootstrap_name_missing(b, false, missing, sizeof(missing));
+    hd_names_t missing = {0};
+    for (uint32_t i = 0; i < b->tree.children; i++) {
+        if (!b->peer[1 + i]->have) {
+            hd_range_t ranks = hd_tree_child(&b->tree, i);
+            hd_names_add(&missing, first_missing(&b->peer[1 + i]->wire.expecting, ranks));
+        }
+    }
+    if (b->missing > 0) {
         hd_bootstrap_fail(b, UCC_ERR_TIMED_OUT,
                           "no data for an allgather came within %g s from rank %s",
-                          b->exchange_timeout, missing);
+                          b->exchange_timeout, hd_names_text(&missing));
+    } else if (b->peer[0] && !b->peer[0]->have) {
+        hd_bootstrap_fail(b, UCC_ERR_TIMED_OUT,
+                          "rank %u has waited for the result of an allgather for %g s, from %s",
+                          b->rank, b->exchange_timeout, b->peer[0]->name);
+    } else {
+        hd_bootstrap_fail(b, UCC_ERR_TIMED_OUT,
+                          "the result of an allgather was not taken by all children of rank %u "
+                          "within %g s",
+                          b->rank, b->exchange_timeout);
     }
 }
 
 static void go_on(heddle_bootstrap_t *b) {
     look(b);
-    if (b->failure == UCC_OK && b->rank == 0 && b->missing == 0 && !b->spreading) {
-        spread(b);
-        look(b);
-    }
-    if (b->failure == UCC_OK && b->missing == 0 && all_over(b)) {
+    if (b->failure == UCC_OK && all_over(b)) {
         b->exchange = HD_EXCHANGE_OVER;
         b->outcome = UCC_OK;
         return;
     }
-    if (b->failure == UCC_OK && hd_seconds() > b->deadline) {
+    double grace = b->missing > 0 || b->rank == 0 ? 0 : HD_GRACE_SECONDS;
+    if (b->failure == UCC_OK && hd_seconds() > b->deadline + grace) {
         time_out(b);
     }
     if (b->failure != UCC_OK) {

@@ -1,4 +1,4 @@
-/* failure.c: what forming and exchanges have in common: time, and failure. How a failure is
+/* failure.c: what forming and exchanges have in common: time, peers, and failure. How a failure is
  * recorded and told, bootstrap.h says. Called by whoever forms the bootstrap or drives its
  * exchange, one thread at a time.
  */
@@ -6,9 +6,11 @@
 
 #include "core/log.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 /* --- time ------------------------------------------------------------------------------------- */
@@ -26,6 +28,20 @@ double hd_deadline(double seconds) {
 int hd_milliseconds_until(double deadline) {
     double left = deadline - hd_seconds();
     return left <= 0 ? 0 : left >= 1 ? 1000 : (int)(left * 1e3) + 1;
+}
+
+/* --- peers ------------------------------------------------------------------------------------ */
+
+bool hd_bootstrap_make_peers(heddle_bootstrap_t *b, uint32_t n) {
+    b->peer = calloc(n, sizeof(hd_conn_t *));
+    b->polls = calloc(n, sizeof(*b->polls));
+    if (!b->peer || !b->polls) {
+        hd_bootstrap_fail(b, UCC_ERR_NO_MEMORY, "rank %u has no memory for %u connections", b->rank,
+                          n);
+        return false;
+    }
+    b->n_peers = n;
+    return true;
 }
 
 /* --- failure ---------------------------------------------------------------------------------- */
@@ -46,9 +62,8 @@ void hd_bootstrap_fail(heddle_bootstrap_t *b, ucc_status_t status, const char *f
 void hd_bootstrap_lost(heddle_bootstrap_t *b, hd_conn_t *conn, hd_read_t read) {
     if (read.event == HD_WIRE_ABORTED) {
         conn->told = true; /* it knows already */
-        /* What comes from rank 0 says of itself whose fault it is. */
-        hd_bootstrap_fail(b, conn->wire.peer.status, "%s%s%s", b->rank == 0 ? conn->name : "",
-                          b->rank == 0 ? ": " : "", conn->wire.peer.text);
+        /* The text says of itself whose fault it is. */
+        hd_bootstrap_fail(b, conn->wire.peer.status, "%s", conn->wire.peer.text);
     } else if (read.event == HD_WIRE_UNEQUAL) {
         hd_bootstrap_fail(b, UCC_ERR_INVALID_PARAM,
                           "blocks of different sizes in one allgather: %llu bytes at %s, %llu at "
@@ -100,22 +115,26 @@ void hd_bootstrap_tell_all(heddle_bootstrap_t *b) {
     }
 }
 
-void hd_bootstrap_name_missing(const heddle_bootstrap_t *b, bool forming, char *out, size_t size) {
-    uint32_t named = 0, more = 0;
-    size_t used = 0;
-    out[0] = '\0';
-    for (uint32_t i = 0; i < b->n_peers; i++) {
-        const hd_conn_t *conn = b->peer[i];
-        if (i == b->rank || (forming ? conn != NULL : conn->have)) {
-            continue;
-        }
-        if (named == 8 || used + 16 > size) {
-            more++;
-            continue;
-        }
-        used += (size_t)snprintf(out + used, size - used, "%s%u", named++ > 0 ? ", " : "", i);
+/* --- for lines -------------------------------------------------------------------------------- */
+
+void hd_names_add(hd_names_t *names, uint32_t rank) {
+    enum { MOST = 8, LONGEST = 16 };
+    if (names->named == MOST || names->used + LONGEST > sizeof(names->text)) {
+        names->more++;
+        return;
     }
-    if (more > 0) {
-        snprintf(out + used, size - used, " and %u more", more);
+    names->used += (size_t)snprintf(names->text + names->used, sizeof(names->text) - names->used,
+                                    "%s%u", names->named++ > 0 ? ", " : "", rank);
+}
+
+const char *hd_names_text(hd_names_t *names) {
+    if (names->more > 0) {
+        snprintf(names->text + names->used, sizeof(names->text) - names->used, " and %u more",
+                 names->more);
     }
+    return names->text;
+}
+
+const char *hd_files_hint(int error) {
+    return error == EMFILE ? ": raise the limit of open files (ulimit -n)" : "";
 }

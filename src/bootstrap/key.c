@@ -1,4 +1,4 @@
-/* key.c: where the job's key comes from. Its bytes reach no log line. */
+/* key.c: where the job's key and its name come from. The key's bytes reach no log line. */
 #include "bootstrap/bootstrap.h"
 
 #include "core/log.h"
@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +15,7 @@
 /* With fewer bytes than these, somebody who sees a handshake could try all keys. */
 enum { SHORT_KEY = 16 };
 
-static ucc_status_t keep(heddle_bootstrap_t *b, const void *key, size_t bytes, const char *from) {
+ucc_status_t hd_key_keep(heddle_bootstrap_t *b, const void *key, size_t bytes, const char *from) {
     if (bytes == 0) {
         hd_error("heddle_bootstrap_tcp: the job's key in %s is empty", from);
         return UCC_ERR_INVALID_PARAM;
@@ -77,7 +78,7 @@ static ucc_status_t keep_content(heddle_bootstrap_t *b, int fd, const char *path
                  HD_LARGEST_KEY);
         status = UCC_ERR_INVALID_PARAM;
     } else {
-        status = keep(b, content, (size_t)n, path);
+        status = hd_key_keep(b, content, (size_t)n, path);
     }
     sodium_memzero(content, sizeof(content));
     return status;
@@ -95,6 +96,11 @@ static ucc_status_t keep_file(heddle_bootstrap_t *b, const char *path) {
     return status;
 }
 
+bool hd_key_is_given(const heddle_bootstrap_params_t *params) {
+    return params->key || params->key_file || secure_getenv("HEDDLE_BOOTSTRAP_KEY") ||
+           secure_getenv("HEDDLE_BOOTSTRAP_KEY_FILE");
+}
+
 ucc_status_t hd_key_load(heddle_bootstrap_t *b, const heddle_bootstrap_params_t *params) {
     const char *key = secure_getenv("HEDDLE_BOOTSTRAP_KEY"),
                *file = secure_getenv("HEDDLE_BOOTSTRAP_KEY_FILE");
@@ -103,18 +109,31 @@ ucc_status_t hd_key_load(heddle_bootstrap_t *b, const heddle_bootstrap_params_t 
         return UCC_ERR_INVALID_PARAM;
     }
     if (params->key) {
-        return keep(b, params->key, params->key_bytes, "params.key");
+        return hd_key_keep(b, params->key, params->key_bytes, "params.key");
     }
     if (params->key_file) {
         return keep_file(b, params->key_file);
     }
     if (key) {
-        return keep(b, key, strlen(key), "HEDDLE_BOOTSTRAP_KEY");
+        return hd_key_keep(b, key, strlen(key), "HEDDLE_BOOTSTRAP_KEY");
     }
     if (file) {
         return keep_file(b, file);
     }
     hd_error("heddle_bootstrap_tcp: no key: neither key, key_file, HEDDLE_BOOTSTRAP_KEY nor "
-             "HEDDLE_BOOTSTRAP_KEY_FILE is set");
+             "HEDDLE_BOOTSTRAP_KEY_FILE is set, nor does the launcher speak PMIx or PMI-2 (as srun "
+             "--mpi=pmix, srun --mpi=pmi2 and mpirun of Open MPI do)");
     return UCC_ERR_INVALID_PARAM;
+}
+
+void hd_job_name(heddle_bootstrap_t *b, const char *job) {
+    enum { DIGEST = 8, WHOLE = 22 };
+    uint8_t digest[crypto_generichash_BYTES_MIN];
+    if (strlen(job) < sizeof(b->job)) {
+        snprintf(b->job, sizeof(b->job), "%s", job);
+        return;
+    }
+    crypto_generichash(digest, sizeof(digest), (const uint8_t *)job, strlen(job), NULL, 0);
+    snprintf(b->job, sizeof(b->job), "%.*s~", WHOLE, job);
+    sodium_bin2hex(b->job + WHOLE + 1, sizeof(b->job) - WHOLE - 1, digest, DIGEST);
 }

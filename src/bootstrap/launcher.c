@@ -10,16 +10,17 @@
 
 typedef struct places {
     const char *rank, *size, *or_size; /* or_size: where size is not set; NULL: nothing */
+    const char *job, *step;            /* the job's name, and what comes behind it; NULL: nothing */
 } places_t;
 
 /* In the order in which they count: what is set by hand, then what is nearest to the process. A
  * program that mpiexec starts within an allocation of SLURM sees SLURM's variables, too. */
 static const places_t launchers[] = {
-    {"HEDDLE_BOOTSTRAP_RANK", "HEDDLE_BOOTSTRAP_SIZE", NULL},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
-    {"PMI_RANK", "PMI_SIZE", NULL},
-    {"PMIX_RANK", "PMIX_SIZE", "SLURM_NTASKS"},
-    {"SLURM_PROCID", "SLURM_NTASKS", NULL},
+    {"HEDDLE_BOOTSTRAP_RANK", "HEDDLE_BOOTSTRAP_SIZE", NULL, NULL, NULL},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "PMIX_NAMESPACE", NULL},
+    {"PMI_RANK", "PMI_SIZE", NULL, "PMI_JOBID", NULL},
+    {"PMIX_RANK", "PMIX_SIZE", "SLURM_NTASKS", "PMIX_NAMESPACE", NULL},
+    {"SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_JOB_ID", "SLURM_STEP_ID"},
 };
 
 enum {
@@ -66,12 +67,27 @@ static bool counts(const places_t *p) {
     return getenv(p->rank) || (strncmp(p->size, "SLURM_", 6) != 0 && getenv(p->size));
 }
 
-ucc_status_t hd_launcher_place(uint32_t *rank, uint32_t *size) {
-    const places_t *p = launchers;
-    while (p < launchers + N_LAUNCHERS && !counts(p)) {
-        p++;
+/* NULL: none. */
+static const places_t *nearest(void) {
+    for (const places_t *p = launchers; p < launchers + N_LAUNCHERS; p++) {
+        if (counts(p)) {
+            return p;
+        }
     }
-    if (p == launchers + N_LAUNCHERS) {
+    return NULL;
+}
+
+bool hd_launcher_job(char *out, size_t size) {
+    const places_t *p = nearest();
+    const char *job = p && p->job ? getenv(p->job) : NULL;
+    const char *step = job && p->step ? getenv(p->step) : NULL;
+    snprintf(out, size, "%s%s%s", job ? job : "", step ? "." : "", step ? step : "");
+    return p && p != launchers;
+}
+
+ucc_status_t hd_launcher_place(uint32_t *rank, uint32_t *size) {
+    const places_t *p = nearest();
+    if (!p) {
         hd_error(
             "heddle_bootstrap_env: no launcher tells rank and size: none of "
             "HEDDLE_BOOTSTRAP_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK and SLURM_PROCID "
@@ -81,6 +97,10 @@ ucc_status_t hd_launcher_place(uint32_t *rank, uint32_t *size) {
     const char *size_name =
         p->or_size && !getenv(p->size) && getenv(p->or_size) ? p->or_size : p->size;
     ucc_status_t status = read_number(p->rank, size_name, rank);
+    if (status == UCC_OK && !getenv(size_name) && getenv("PMIX_NAMESPACE")) {
+        *size = 0; /* of PMIx, whose launchers need not set a variable */
+        return UCC_OK;
+    }
     if (status == UCC_OK) {
         status = read_number(size_name, p->rank, size);
     }

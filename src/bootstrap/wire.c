@@ -6,9 +6,10 @@
 
 enum {
     LABEL = 16,
+    FIELDS = HD_WIRE_HEADER - 8,
     /* the sender, within HMACs of frames */
-    FROM_ROOT = 0,
-    FROM_RANK = 1
+    FROM_ACCEPTING = 0,
+    FROM_CONNECTING = 1
 };
 
 _Static_assert(HD_WIRE_MAC == crypto_auth_hmacsha256_BYTES, "HMAC-SHA256");
@@ -36,6 +37,23 @@ static uint32_t get32(const uint8_t *from) {
 
 static uint64_t get64(const uint8_t *from) {
     return get32(from) | (uint64_t)get32(from + 4) << 32;
+}
+
+static void put_job(uint8_t to[HD_WIRE_JOB], const char *job) {
+    memset(to, 0, HD_WIRE_JOB);
+    memcpy(to, job, strnlen(job, HD_WIRE_JOB - 1));
+}
+
+/* What a peer says may reach a terminal. */
+static void get_text(char *to, const uint8_t *from, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        to[i] = from[i] >= ' ' && from[i] <= '~' ? (char)from[i] : '?';
+    }
+    to[length] = '\0';
+}
+
+static void get_job(char to[HD_WIRE_JOB], const uint8_t from[HD_WIRE_JOB]) {
+    get_text(to, from, strnlen((const char *)from, HD_WIRE_JOB - 1));
 }
 
 /* --- HMACs ------------------------------------------------------------------------------------ */
@@ -104,6 +122,7 @@ void hd_wire_open(hd_wire_t *w, bool accepting, const void *key, size_t key_byte
     w->version = HD_WIRE_VERSION;
     w->size = size;
     w->rank = rank;
+    w->job = "";
     enter(w, accepting ? HD_WIRE_AT_HELLO : HD_WIRE_AT_CHALLENGE);
 }
 
@@ -117,8 +136,9 @@ void hd_wire_write_hello(hd_wire_t *w, uint8_t out[HD_WIRE_HELLO]) {
     put32(w->hello + 8, w->version);
     put32(w->hello + 12, w->size);
     put32(w->hello + 16, w->rank);
-    put32(w->hello + 20, 0);
+    put32(w->hello + 20, w->to);
     randombytes_buf(w->hello + 24, HD_WIRE_NONCE);
+    put_job(w->hello + 56, w->job);
     memcpy(out, w->hello, HD_WIRE_HELLO);
 }
 
@@ -138,42 +158,71 @@ void hd_wire_write_verdict(hd_wire_t *w, hd_wire_verdict_t code, uint8_t out[HD_
     put32(out, (uint32_t)code);
     put32(out + 4, w->version);
     put32(out + 8, w->size);
-    put32(out + 12, 0);
+    put32(out + 12, w->fanout);
+    put32(out + 16, w->listens_all);
+    put32(out + 20, 0);
+    put_job(out + 24, w->job);
     handshake_mac(w, "verdict", out, HD_WIRE_VERDICT_FIELDS, out + HD_WIRE_VERDICT_FIELDS);
     derive_session(w);
 }
 
-static void write_frame(hd_wire_t *w, hd_wire_kind_t kind, const hd_transfer_t *transfer,
+/* fields: what a kind has its own use for. */
+static void write_frame(hd_wire_t *w, hd_wire_kind_t kind, const uint8_t fields[FIELDS],
                         const uint8_t *payload, size_t bytes, uint8_t head[HD_WIRE_HEAD],
                         uint8_t mac[HD_WIRE_MAC]) {
-    uint8_t sender = w->accepting ? FROM_ROOT : FROM_RANK;
+    uint8_t sender = w->accepting ? FROM_ACCEPTING : FROM_CONNECTING;
     uint64_t number = w->numbers_out++;
     put32(head, (uint32_t)kind);
     put32(head + 4, (uint32_t)bytes);
-    put64(head + 8, transfer ? transfer->round : 0);
-    put64(head + 16, transfer ? transfer->block : 0);
-    put64(head + 24, transfer ? transfer->at : 0);
+    memcpy(head + 8, fields, FIELDS);
     frame_mac(w, sender, 'h', number, head, HD_WIRE_HEADER, head + HD_WIRE_HEADER);
     if (bytes > 0) {
         frame_mac(w, sender, 'p', number, payload, bytes, mac);
     }
 }
 
+static const uint8_t no_fields[FIELDS];
+
 void hd_wire_write_start(hd_wire_t *w, uint8_t out[HD_WIRE_HEAD]) {
-    write_frame(w, HD_WIRE_START, NULL, NULL, 0, out, NULL);
+    write_frame(w, HD_WIRE_START, no_fields, NULL, 0, out, NULL);
 }
 
-/* How large the next piece of a transfer is: both sides ask here. */
-static size_t next_piece(const hd_transfer_t *transfer) {
-    uint64_t left = transfer->total - transfer->at;
-    return left < HD_WIRE_PIECE ? (size_t)left : HD_WIRE_PIECE;
+void hd_wire_write_parent(hd_wire_t *w, const hd_place_t *at, uint8_t out[HD_WIRE_HEAD]) {
+    uint8_t fields[FIELDS];
+    put32(fields, at->family);
+    put32(fields + 4, at->port);
+    memcpy(fields + 8, at->host, sizeof(at->host));
+    write_frame(w, HD_WIRE_PARENT, fields, NULL, 0, out, NULL);
+}
+
+void hd_wire_write_listens(hd_wire_t *w, uint16_t port, uint8_t out[HD_WIRE_HEAD]) {
+    uint8_t fields[FIELDS] = {0};
+    put32(fields, port);
+    write_frame(w, HD_WIRE_LISTENS, fields, NULL, 0, out, NULL);
+}
+
+void hd_wire_write_linked(hd_wire_t *w, uint8_t out[HD_WIRE_HEAD]) {
+    write_frame(w, HD_WIRE_LINKED, no_fields, NULL, 0, out, NULL);
+}
+
+bool hd_wire_has_piece(const hd_transfer_t *transfer) {
+    return transfer->open && transfer->ready > transfer->at;
+}
+
+static size_t at_most_a_piece(uint64_t bytes) {
+    return bytes < HD_WIRE_PIECE ? (size_t)bytes : HD_WIRE_PIECE;
 }
 
 void hd_wire_write_piece(hd_wire_t *w, const hd_transfer_t *transfer, uint8_t head[HD_WIRE_HEAD],
                          size_t *bytes, uint8_t mac[HD_WIRE_MAC]) {
-    *bytes = next_piece(transfer);
+    uint64_t ready = transfer->ready < transfer->total ? transfer->ready : transfer->total;
+    uint8_t fields[FIELDS];
+    *bytes = at_most_a_piece(ready - transfer->at);
     const uint8_t *from = *bytes > 0 ? transfer->base + transfer->at : NULL;
-    write_frame(w, HD_WIRE_DATA, transfer, from, *bytes, head, mac);
+    put64(fields, transfer->round);
+    put64(fields + 8, transfer->block);
+    put64(fields + 16, transfer->at);
+    write_frame(w, HD_WIRE_DATA, fields, from, *bytes, head, mac);
 }
 
 size_t hd_wire_write_abort(hd_wire_t *w, ucc_status_t status, const char *text, uint8_t *out) {
@@ -181,7 +230,7 @@ size_t hd_wire_write_abort(hd_wire_t *w, ucc_status_t status, const char *text, 
     size_t length = strnlen(text, HD_WIRE_TEXT - 1), bytes = 4 + length;
     put32(payload, (uint32_t)status);
     memcpy(payload + 4, text, length);
-    write_frame(w, HD_WIRE_ABORT, NULL, payload, bytes, out, payload + bytes);
+    write_frame(w, HD_WIRE_ABORT, no_fields, payload, bytes, out, payload + bytes);
     return HD_WIRE_HEAD + bytes + HD_WIRE_MAC;
 }
 
@@ -208,12 +257,14 @@ uint8_t *hd_wire_space(hd_wire_t *w, size_t *bytes) {
 
 static hd_wire_event_t take_hello(hd_wire_t *w) {
     memcpy(w->hello, w->in, HD_WIRE_HELLO);
-    if (memcmp(w->hello, magic, sizeof(magic)) != 0 || get32(w->hello + 20) != 0) {
+    if (memcmp(w->hello, magic, sizeof(magic)) != 0) {
         return bad(w, "does not speak this protocol");
     }
     w->peer.version = get32(w->hello + 8);
     w->peer.size = get32(w->hello + 12);
     w->peer.rank = get32(w->hello + 16);
+    w->peer.to = get32(w->hello + 20);
+    get_job(w->peer.job, w->hello + 56);
     enter(w, HD_WIRE_AT_PROOF);
     return HD_WIRE_GREETED;
 }
@@ -246,7 +297,10 @@ static hd_wire_event_t take_verdict(hd_wire_t *w) {
     w->peer.verdict = get32(w->in);
     w->peer.version = get32(w->in + 4);
     w->peer.size = get32(w->in + 8);
-    if (w->peer.verdict >= HD_WIRE_N_VERDICTS) {
+    w->peer.fanout = get32(w->in + 12);
+    w->peer.listens_all = get32(w->in + 16) != 0;
+    get_job(w->peer.job, w->in + 24);
+    if (w->peer.verdict >= HD_WIRE_N_VERDICTS || w->peer.fanout == 0) {
         return bad(w, "gave an answer that this version does not know");
     }
     derive_session(w);
@@ -276,7 +330,9 @@ static hd_wire_event_t begin_data(hd_wire_t *w) {
         bad(w, "exchanges blocks of another size");
         return HD_WIRE_UNEQUAL;
     }
-    if (round != expecting->round || at != expecting->at || w->payload != next_piece(expecting)) {
+    uint64_t left = expecting->total - expecting->at;
+    if (round != expecting->round || at != expecting->at || w->payload > at_most_a_piece(left) ||
+        (w->payload == 0 && left > 0)) {
         return bad(w, "sent another piece of data than the one to come");
     }
     if (w->payload == 0) {
@@ -286,9 +342,41 @@ static hd_wire_event_t begin_data(hd_wire_t *w) {
     return HD_WIRE_MORE;
 }
 
+/* A frame of a kind that comes once, from one of the ends, and before the first exchange. */
+static hd_wire_event_t take_once(hd_wire_t *w, hd_wire_event_t event) {
+    bool from_accepting = w->kind == HD_WIRE_START || w->kind == HD_WIRE_PARENT;
+    uint32_t bit = UINT32_C(1) << w->kind;
+    if (w->accepting == from_accepting || w->kinds & bit || w->payload != 0) {
+        return bad(w, "sent a message out of turn");
+    }
+    w->kinds |= bit;
+    enter(w, HD_WIRE_AT_HEAD);
+    return event;
+}
+
+static hd_wire_event_t take_parent(hd_wire_t *w) {
+    const uint8_t *fields = w->in + 8;
+    uint32_t family = get32(fields), port = get32(fields + 4);
+    if ((family != 4 && family != 6) || port == 0 || port > UINT16_MAX) {
+        return bad(w, "sent an address that is none");
+    }
+    w->peer.at = (hd_place_t){.family = (uint16_t)family, .port = (uint16_t)port};
+    memcpy(w->peer.at.host, fields + 8, sizeof(w->peer.at.host));
+    return take_once(w, HD_WIRE_ADDRESSED);
+}
+
+static hd_wire_event_t take_listens(hd_wire_t *w) {
+    uint32_t port = get32(w->in + 8);
+    if (port == 0 || port > UINT16_MAX) {
+        return bad(w, "sent a port that is none");
+    }
+    w->peer.port = (uint16_t)port;
+    return take_once(w, HD_WIRE_LISTENING);
+}
+
 static hd_wire_event_t begin_frame(hd_wire_t *w) {
     uint8_t right[HD_WIRE_MAC];
-    uint8_t sender = w->accepting ? FROM_RANK : FROM_ROOT;
+    uint8_t sender = w->accepting ? FROM_CONNECTING : FROM_ACCEPTING;
     frame_mac(w, sender, 'h', w->numbers_in, w->in, HD_WIRE_HEADER, right);
     if (!same_mac(right, w->in + HD_WIRE_HEADER)) {
         return bad(w, "sent a message that does not authenticate");
@@ -300,12 +388,13 @@ static hd_wire_event_t begin_frame(hd_wire_t *w) {
     }
     switch (w->kind) {
     case HD_WIRE_START:
-        if (w->accepting || w->started || w->payload != 0) {
-            return bad(w, "sent a start that is none");
-        }
-        w->started = true;
-        enter(w, HD_WIRE_AT_HEAD);
-        return HD_WIRE_STARTED;
+        return take_once(w, HD_WIRE_STARTED);
+    case HD_WIRE_PARENT:
+        return take_parent(w);
+    case HD_WIRE_LISTENS:
+        return take_listens(w);
+    case HD_WIRE_LINKED:
+        return take_once(w, HD_WIRE_HAS_LINKED);
     case HD_WIRE_DATA:
         return begin_data(w);
     case HD_WIRE_ABORT:
@@ -319,15 +408,11 @@ static hd_wire_event_t begin_frame(hd_wire_t *w) {
     }
 }
 
-/* A status that is no error would be taken for success; a text may reach a terminal. */
+/* A status that is no error would be taken for success. */
 static hd_wire_event_t take_abort(hd_wire_t *w) {
     int32_t status = (int32_t)get32(w->in);
     size_t length = w->payload - 4;
-    for (size_t i = 0; i < length; i++) {
-        uint8_t letter = w->in[4 + i];
-        w->peer.text[i] = letter >= ' ' && letter <= '~' ? (char)letter : '?';
-    }
-    w->peer.text[length] = '\0';
+    get_text(w->peer.text, w->in + 4, length);
     w->peer.status =
         status < 0 && status > UCC_ERR_LAST ? (ucc_status_t)status : UCC_ERR_NO_MESSAGE;
     w->expecting.open = false;
@@ -337,7 +422,7 @@ static hd_wire_event_t take_abort(hd_wire_t *w) {
 
 static hd_wire_event_t end_frame(hd_wire_t *w) {
     uint8_t right[HD_WIRE_MAC];
-    uint8_t sender = w->accepting ? FROM_RANK : FROM_ROOT;
+    uint8_t sender = w->accepting ? FROM_CONNECTING : FROM_ACCEPTING;
     const uint8_t *content = w->kind == HD_WIRE_DATA ? w->expecting.base + w->expecting.at : w->in;
     frame_mac(w, sender, 'p', w->numbers_in, content, w->payload, right);
     if (!same_mac(right, w->mac)) {

@@ -5,6 +5,7 @@
 #include "core/log.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
@@ -142,6 +143,46 @@ ucc_status_t job_exchange(const ucc_oob_coll_t *oob, void *src, void *dst, size_
     }
     ucc_status_t freed = oob->req_free(request);
     return status < 0 ? status : freed;
+}
+
+/* Whether the process has a socket with this inode. */
+static bool owns(pid_t pid, unsigned long inode) {
+    char path[300], target[64], wanted[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
+    DIR *folder = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; folder && !found && (entry = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, entry->d_name);
+        ssize_t n = readlink(path, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        found = strcmp(target, wanted) == 0;
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return found;
+}
+
+uint16_t job_listening_port(pid_t pid) {
+    unsigned port = 0, state;
+    while (port == 0) {
+        char line[256];
+        unsigned long inode;
+        FILE *table = fopen("/proc/net/tcp", "r");
+        must(table ? UCC_OK : UCC_ERR_NOT_FOUND, "/proc/net/tcp");
+        while (fgets(line, sizeof(line), table)) {
+            unsigned p;
+            if (sscanf(line, " %*u: %*x:%x %*x:%*x %x %*x:%*x %*x:%*x %*x %*u %*u %lu", &p, &state,
+                       &inode) == 3 &&
+                state == 10 && owns(pid, inode)) {
+                port = p;
+            }
+        }
+        fclose(table);
+        usleep(1000);
+    }
+    return (uint16_t)port;
 }
 
 /* Byte j of the block of that rank; different for neighbours of all kinds. */

@@ -60,6 +60,9 @@ ucc_status_t job_form(const job_t *job, uint32_t rank, heddle_bootstrap_t **boot
 /* A port that nobody used a moment ago. */
 uint16_t job_free_port(void);
 
+/* The port at which a process listens; waits until it does. */
+uint16_t job_listening_port(pid_t pid);
+
 /* One allgather of blocks of n bytes, all of which are checked. UCC_ERR_NO_MESSAGE: a byte is
  * wrong. */
 ucc_status_t job_gather(heddle_bootstrap_t *bootstrap, size_t n, uint64_t seed);

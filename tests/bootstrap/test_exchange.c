@@ -41,13 +41,27 @@ static ucc_status_t gather_sizes(job_t *job, uint32_t i) {
     return job_end(b, status);
 }
 
+/* fanout: of the tree; 0: the default. */
+typedef struct shape {
+    uint32_t processes, fanout;
+} shape_t;
+
 ParameterizedTestParameters(bootstrap_exchange, blocks_of_any_size_arrive) {
-    static uint32_t processes[] = {1, 2, 3, 16};
-    return cr_make_param_array(uint32_t, processes, 4);
+    static shape_t shapes[] = {{1, 0}, {2, 0}, {3, 0}, {3, 1}, {6, 0}, {7, 2}, {16, 0}, {16, 15}};
+    return cr_make_param_array(shape_t, shapes, sizeof(shapes) / sizeof(shapes[0]));
 }
 
-ParameterizedTest(uint32_t *processes, bootstrap_exchange, blocks_of_any_size_arrive) {
-    job_t *job = job_open(*processes);
+static void set_fanout(uint32_t fanout) {
+    char number[16];
+    snprintf(number, sizeof(number), "%u", fanout);
+    if (fanout > 0) {
+        setenv("HEDDLE_BOOTSTRAP_FANOUT", number, 1);
+    }
+}
+
+ParameterizedTest(shape_t *shape, bootstrap_exchange, blocks_of_any_size_arrive) {
+    set_fanout(shape->fanout);
+    job_t *job = job_open(shape->processes);
     job_all(job, gather_sizes);
     expect_all(job, UCC_OK);
 }
@@ -63,6 +77,13 @@ static ucc_status_t gather_often(job_t *job, uint32_t i) {
 
 Test(bootstrap_exchange, many_rounds_do_not_mix) {
     job_t *job = job_open(3);
+    job_all(job, gather_often);
+    expect_all(job, UCC_OK);
+}
+
+Test(bootstrap_exchange, nor_in_a_tree_of_several_levels) {
+    set_fanout(2);
+    job_t *job = job_open(8);
     job_all(job, gather_often);
     expect_all(job, UCC_OK);
 }
@@ -110,7 +131,7 @@ static ucc_status_t die_amid(job_t *job, uint32_t i) {
         return status;
     }
     if (i == victim_of(job)) {
-        static uint8_t src[1 << 20], dst[4 << 20];
+        static uint8_t src[1 << 20], dst[8 << 20];
         ucc_oob_coll_t oob;
         void *request;
         heddle_bootstrap_oob(b, &oob);
@@ -122,12 +143,12 @@ static ucc_status_t die_amid(job_t *job, uint32_t i) {
     return job_end(b, later == status ? status : UCC_ERR_LAST);
 }
 
-static void one_dies(uint32_t victim) {
-    job_t *job = job_open(4);
+static void one_dies(uint32_t processes, uint32_t victim) {
+    job_t *job = job_open(processes);
     job->arg = &victim;
     double begin = test_now();
     job_all(job, die_amid);
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < processes; i++) {
         char text[16];
         snprintf(text, sizeof(text), "rank %u", victim);
         if (i != victim) {
@@ -140,11 +161,18 @@ static void one_dies(uint32_t victim) {
 }
 
 Test(bootstrap_exchange, a_process_that_dies_is_an_error_at_all_others_and_in_later_exchanges) {
-    one_dies(2);
+    one_dies(4, 2);
 }
 
 Test(bootstrap_exchange, so_is_rank_0) {
-    one_dies(0);
+    one_dies(4, 0);
+}
+
+Test(bootstrap_exchange, so_is_one_between_others_and_one_below_it) {
+    set_fanout(2); /* 0: 1, 4; 1: 2, 3; 4: 5, 6 */
+    one_dies(7, 4);
+    one_dies(7, 5);
+    one_dies(7, 0);
 }
 
 /* Whatever moment it is: the survivors get a status, right bytes if that is UCC_OK, and do not wait
@@ -167,9 +195,10 @@ Test(bootstrap_exchange, survivors_of_a_kill_at_any_moment_return) {
     uint64_t random = 20;
     uint32_t failed = 0;
     for (int k = 0; k < 15; k++) {
-        job_t *job = job_open(4);
-        uint32_t victim = (uint32_t)random_below(&random, 4);
-        for (uint32_t i = 0; i < 4; i++) {
+        job_t *job = job_open(5);
+        uint32_t victim = (uint32_t)random_below(&random, 5);
+        set_fanout(1 + (uint32_t)k % 4);
+        for (uint32_t i = 0; i < 5; i++) {
             job_start(job, i, go_on_until_killed);
         }
         close(job->listener);
@@ -178,7 +207,7 @@ Test(bootstrap_exchange, survivors_of_a_kill_at_any_moment_return) {
         double begin = test_now();
         job_wait(job);
         cr_expect_lt(test_now() - begin, 15);
-        for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t i = 0; i < 5; i++) {
             ucc_status_t status = job->report[i].status;
             failed += status < 0;
             cr_expect(i == victim || status == UCC_OK || status == UCC_ERR_IO_ERROR ||
@@ -206,18 +235,22 @@ static ucc_status_t stay_away(job_t *job, uint32_t i) {
     return job_end(b, status);
 }
 
-static void one_is_silent(uint32_t victim, const char *line) {
-    job_t *job = job_open(3);
+/* Ranks behind the victim up to `last` are below it in the tree, and hear nothing from elsewhere. */
+static void one_is_silent(uint32_t processes, uint32_t victim, uint32_t last, const char *line) {
+    char below[64];
+    snprintf(below, sizeof(below), "allgather for 0.3 s, from rank %u", victim);
+    job_t *job = job_open(processes);
     job->arg = &victim;
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < processes; i++) {
         job_start(job, i, stay_away);
     }
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < processes; i++) {
         if (i != victim) {
             waitpid(job->report[i].pid, NULL, 0);
             cr_expect_eq(job->report[i].status, UCC_ERR_TIMED_OUT, "rank %u: %d\n%s", i,
                          job->report[i].status, job->report[i].log);
-            cr_expect(job_logged(job, i, line), "%s", job->report[i].log);
+            cr_expect(job_logged(job, i, i > victim && i <= last ? below : line), "%s",
+                      job->report[i].log);
             cr_expect_geq(job->report[i].seconds, 0.29);
         }
     }
@@ -225,11 +258,17 @@ static void one_is_silent(uint32_t victim, const char *line) {
 }
 
 Test(bootstrap_exchange, a_stopped_process_is_a_time_out_that_names_it) {
-    one_is_silent(2, "within 0.3 s from rank 2");
+    one_is_silent(3, 2, 2, "within 0.3 s from rank 2");
 }
 
 Test(bootstrap_exchange, a_stopped_rank_0_is_a_time_out_at_all_others) {
-    one_is_silent(0, "has waited for the result of an allgather for 0.3 s");
+    one_is_silent(3, 0, 0, "has waited for the result of an allgather for 0.3 s");
+}
+
+Test(bootstrap_exchange, who_is_stopped_is_named_wherever_it_is_in_the_tree) {
+    set_fanout(2);
+    one_is_silent(7, 1, 3, "within 0.3 s from rank 1");
+    one_is_silent(7, 3, 3, "within 0.3 s from rank 3");
 }
 
 /* Rank 1's child holds copies of its descriptors when rank 1 dies. */
@@ -297,15 +336,22 @@ static ucc_status_t check_descriptors(job_t *job, uint32_t i) {
         status = UCC_ERR_NO_MESSAGE;
     }
     closedir(folder);
-    if (sockets != (i == 0 ? job->size - 1 : 1)) {
+    if (sockets != ((const uint32_t *)job->arg)[i]) {
         status = UCC_ERR_NOT_FOUND;
     }
     status = status == UCC_OK ? job_gather(b, 1, 0) : status;
     return job_end(b, status);
 }
 
-Test(bootstrap_exchange, every_descriptor_is_close_on_exec) {
+Test(bootstrap_exchange, every_descriptor_is_close_on_exec_and_only_neighbours_have_one) {
+    static uint32_t of_three[] = {2, 1, 1}, of_seven[] = {2, 3, 1, 1, 3, 1, 1};
     job_t *job = job_open(3);
+    job->arg = of_three;
+    job_all(job, check_descriptors);
+    expect_all(job, UCC_OK);
+    set_fanout(2);
+    job = job_open(7);
+    job->arg = of_seven;
     job_all(job, check_descriptors);
     expect_all(job, UCC_OK);
 }

@@ -230,7 +230,7 @@ static ucc_status_t wrong_version_at_rank(job_t *job, uint32_t i) {
     struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons(job->port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    uint8_t out[64];
+    uint8_t out[HD_WIRE_VERDICT];
     hd_wire_t w;
     hd_wire_open(&w, false, params.key, params.key_bytes, 2, 1);
     w.version = 7;
@@ -263,7 +263,7 @@ static ucc_status_t wrong_version_at_rank(job_t *job, uint32_t i) {
 Test(bootstrap_form, another_version_is_told_at_rank_0_and_to_the_other) {
     job_t *job = job_open(2);
     job_all(job, wrong_version_at_rank);
-    expect(job, 0, UCC_ERR_INVALID_PARAM, "of version 7, that of rank 0 of version 1");
+    expect(job, 0, UCC_ERR_INVALID_PARAM, "of version 7, that of rank 0 of version 2");
     expect(job, 1, UCC_OK, "");
 }
 
@@ -273,10 +273,11 @@ static ucc_status_t wrong_version_at_root(job_t *job, uint32_t i) {
         return form_and_gather(&params);
     }
     int fd = accept(job->listener, NULL, NULL);
-    uint8_t out[64];
+    uint8_t out[HD_WIRE_VERDICT];
     hd_wire_t w;
     hd_wire_open(&w, true, params.key, params.key_bytes, 2, 0);
     w.version = 7;
+    w.fanout = 4;
     for (;;) {
         size_t bytes;
         uint8_t *space = hd_wire_space(&w, &bytes);
@@ -298,7 +299,7 @@ static ucc_status_t wrong_version_at_root(job_t *job, uint32_t i) {
 Test(bootstrap_form, another_version_at_rank_0_is_told_to_the_others) {
     job_t *job = job_open(2);
     job_all(job, wrong_version_at_root);
-    expect(job, 1, UCC_ERR_INVALID_PARAM, "this one is 1, that of rank 0 is 7");
+    expect(job, 1, UCC_ERR_INVALID_PARAM, "this one is 2, that of rank 0 is 7");
 }
 
 static ucc_status_t one_other_key(job_t *job, uint32_t i) {
@@ -324,6 +325,108 @@ Test(bootstrap_form, who_has_another_key_is_turned_away_and_the_others_form) {
     expect(job, 0, UCC_OK, "does not know the job's key");
     expect(job, 1, UCC_OK, "");
     expect(job, 2, UCC_OK, "");
+}
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+static ucc_status_t of_two_jobs(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i == 3 ? 2 : i);
+    params.size = 3;
+    params.job = i == 3 ? "the other" : "this one";
+    if (i == 3) {
+        ucc_status_t status = form_and_gather(&params);
+        job->report[0].ready = 1;
+        return status;
+    }
+    while (i == 2 && !*(volatile int *)&job->report[0].ready) {
+        usleep(1000); /* comes when the other one was sent away */
+    }
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, a_process_of_another_job_is_sent_away_and_the_others_form) {
+    job_t *job = job_open(4);
+    job_all(job, of_two_jobs);
+    expect(job, 3, UCC_ERR_INVALID_PARAM, "is of job 'the other', rank 0 of 'this one'");
+    expect(job, 0, UCC_OK, "is sent away: it is of job 'the other', not 'this one'");
+    expect(job, 1, UCC_OK, "");
+    expect(job, 2, UCC_OK, "");
+}
+
+static ucc_status_t two_roots_of_jobs(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, 0);
+    char name[] = "a name of which the first forty bytes are the same: 0";
+    name[sizeof(name) - 2] = (char)('0' + i);
+    params.listener = 0;
+    params.job = name;
+    params.size = 2;
+    params.timeout = 3;
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, an_address_in_use_by_another_job_is_told) {
+    job_t *job = job_open(2);
+    snprintf(job->address, sizeof(job->address), "127.0.0.1:%u", job_free_port());
+    job_all(job, two_roots_of_jobs);
+    uint32_t second = job->report[0].status == UCC_ERR_NO_RESOURCE ? 0 : 1;
+    expect(job, second, UCC_ERR_NO_RESOURCE, "rank 0 of job 'a name of which the fi~");
+    expect(job, 1 - second, UCC_ERR_TIMED_OUT, "1 of 2 processes");
+}
+
+/* --- the tree --------------------------------------------------------------------------------- */
+
+Test(bootstrap_form, every_process_has_one_place_in_the_tree_and_the_tree_is_shallow) {
+    static const uint32_t sizes[] = {1, 2, 5, 6, 7, 64, 1000, 65536}, fanouts[] = {1, 2, 4, 70000};
+    for (int k = 0; k < 32; k++) {
+        uint32_t size = sizes[k / 4], fanout = fanouts[k % 4], children = 0;
+        for (uint32_t r = 0; r < size && (fanout > 1 || size < 100); r++) {
+            hd_tree_t tree = hd_tree_place(r, size, fanout);
+            uint32_t next = r + 1;
+            cr_assert(tree.own.first == r && tree.children <= fanout);
+            for (uint32_t i = 0; i < tree.children; i++) {
+                hd_range_t child = hd_tree_child(&tree, i);
+                hd_tree_t theirs = hd_tree_place(child.first, size, fanout);
+                cr_assert(child.first == next && child.n > 0, "%u of %u", r, size);
+                cr_assert(theirs.parent == r && theirs.own.n == child.n);
+                cr_assert(hd_tree_towards(&tree, next) == i);
+                cr_assert(hd_tree_towards(&tree, next + child.n - 1) == i);
+                next += child.n;
+            }
+            cr_assert_eq(next, r + tree.own.n, "%u of %u by %u", r, size, fanout);
+            children += tree.children;
+        }
+        cr_expect(children == size - 1 || (fanout == 1 && size >= 100));
+    }
+    uint32_t depth = 0;
+    for (uint32_t r = 65535; r != 0; r = hd_tree_place(r, 65536, 4).parent) {
+        depth++;
+    }
+    cr_expect_leq(depth, 9);
+}
+
+/* Rank 1 is rank 2's parent, and does not answer. */
+static ucc_status_t with_a_stopped_parent(job_t *job, uint32_t i) {
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.timeout = 3;
+    return form_and_gather(&params);
+}
+
+Test(bootstrap_form, who_does_not_reach_its_parent_says_so_to_all) {
+    setenv("HEDDLE_BOOTSTRAP_FANOUT", "1", 1);
+    job_t *job = job_open(3);
+    job_start(job, 0, with_a_stopped_parent);
+    job_start(job, 1, with_a_stopped_parent);
+    job_listening_port(job->report[1].pid);
+    usleep(100000); /* for it to tell its port */
+    kill(job->report[1].pid, SIGSTOP);
+    job_start(job, 2, with_a_stopped_parent);
+    waitpid(job->report[0].pid, NULL, 0);
+    waitpid(job->report[2].pid, NULL, 0);
+    kill(job->report[1].pid, SIGKILL);
+    for (uint32_t i = 0; i < 3; i += 2) {
+        expect(job, i, UCC_ERR_TIMED_OUT, "rank 2 has found no rank 1 at 127.0.0.1:");
+        expect(job, i, UCC_ERR_TIMED_OUT, "HEDDLE_BOOTSTRAP_FANOUT");
+    }
 }
 
 /* --- processes that do not come, or go -------------------------------------------------------- */
@@ -399,7 +502,7 @@ static ucc_status_t few_descriptors(job_t *job, uint32_t i) {
         for (int fd = 4; fd < 1024; fd++) {
             close(fd);
         }
-        while ((rlim_t)dup(0) < most - 3) {
+        while ((rlim_t)dup(0) < most - 4) { /* one is for epoll */
         }
         setrlimit(RLIMIT_NOFILE, &limit);
     }
@@ -514,6 +617,10 @@ static void bad_timeout(heddle_bootstrap_params_t *p) {
     p->timeout = 0;
     setenv("HEDDLE_BOOTSTRAP_TIMEOUT", "soon", 1);
 }
+static void bad_fanout(heddle_bootstrap_params_t *p) {
+    (void)p;
+    setenv("HEDDLE_BOOTSTRAP_FANOUT", "0", 1);
+}
 static void bad_listener(heddle_bootstrap_params_t *p) {
     p->rank = 0;
     p->listener = 2;
@@ -527,7 +634,7 @@ static void expect_refusal(void (*spoil)(heddle_bootstrap_params_t *), ucc_statu
                            const char *text) {
     job_t *job = job_open(2);
     job->arg = (void *)spoil;
-    job->keeps_memory = spoil == empty_variable || spoil == bad_timeout;
+    job->keeps_memory = spoil == empty_variable || spoil == bad_timeout || spoil == bad_fanout;
     job_start(job, 0, refused);
     job_wait(job);
     expect(job, 0, status, text);
@@ -539,6 +646,7 @@ Test(bootstrap_form, wrong_parameters_are_refused_by_name) {
     expect_refusal(no_port, UCC_ERR_INVALID_PARAM, "'somewhere', is not of the form host:port");
     expect_refusal(no_address, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_ADDRESS");
     expect_refusal(bad_timeout, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_TIMEOUT=soon");
+    expect_refusal(bad_fanout, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_FANOUT=0");
     expect_refusal(bad_listener, UCC_ERR_INVALID_PARAM, "listener 2 is no listening socket");
     expect_refusal(address_elsewhere, UCC_ERR_NO_RESOURCE, "cannot listen at 192.0.2.1:9");
     heddle_bootstrap_t *b;

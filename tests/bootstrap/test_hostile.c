@@ -167,6 +167,44 @@ static ucc_status_t root_with_a_silent_one(job_t *job, uint32_t i) {
     return job_end(b, status);
 }
 
+/* The same where rank 1 listens for its child, rank 2, which comes after the strangers. */
+static ucc_status_t below_strangers(job_t *job, uint32_t i) {
+    if (i == 3) {
+        uint16_t port = job_listening_port(*(volatile pid_t *)&job->report[1].pid);
+        for (int k = 0; k < EACH * STRANGERS; k++) {
+            int fd = connect_to(port);
+            if (fd >= 0) {
+                strangers[k % STRANGERS](fd);
+            }
+        }
+        job->report[0].ready = 1;
+        sleep(JOB_SECONDS);
+    }
+    while (i == 2 && !*(volatile int *)&job->report[0].ready) {
+        usleep(1000);
+    }
+    heddle_bootstrap_params_t params = job_params(job, i);
+    params.size = 3;
+    heddle_bootstrap_t *b;
+    ucc_status_t status = heddle_bootstrap_tcp(&params, &b);
+    status = status == UCC_OK ? job_gather(b, 1000, 0) : status;
+    return job_end(b, status);
+}
+
+Test(bootstrap_hostile, nor_do_they_where_a_child_is_waited_for) {
+    setenv("HEDDLE_BOOTSTRAP_FANOUT", "1", 1);
+    job_t *job = job_open(4);
+    for (uint32_t i = 0; i < 4; i++) {
+        job_start(job, i, below_strangers);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        waitpid(job->report[i].pid, NULL, 0);
+    }
+    kill(job->report[3].pid, SIGKILL);
+    expect_all(job, 3, UCC_OK);
+    cr_expect(job_logged(job, 1, "does not know the job's key"), "%s", job->report[1].log);
+}
+
 Test(bootstrap_hostile, a_connection_that_proves_nothing_is_closed_in_time) {
     job_t *job = job_open(2);
     job_start(job, 0, root_with_a_silent_one);

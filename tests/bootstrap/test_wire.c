@@ -40,13 +40,14 @@ static hd_wire_event_t feed(hd_wire_t *w, const uint8_t *bytes, size_t n) {
 static void open_pair(pair_t *p) {
     cr_assert_geq(sodium_init(), 0);
     hd_wire_open(&p->root, true, key, sizeof(key), 4, 0);
+    p->root.fanout = 4;
     hd_wire_open(&p->rank, false, key, sizeof(key), 4, 2);
 }
 
 /* Up to the verdict; `flip` is a byte of the handshake that is changed on its way, -1 none. Its
  * steps' events. */
 static bool shake(pair_t *p, int flip) {
-    uint8_t out[64];
+    uint8_t out[HD_WIRE_VERDICT];
     int base = 0;
     struct step {
         int bytes;
@@ -89,7 +90,8 @@ static void joined(pair_t *p) {
 
 /* One frame of a block of n bytes from the rank, as it goes over the wire. */
 static size_t write_block(pair_t *p, uint8_t *block, size_t n, uint8_t *out) {
-    hd_transfer_t t = {.round = 1, .block = n, .total = n, .base = block, .open = true};
+    hd_transfer_t t = {
+        .round = 1, .block = n, .total = n, .ready = HD_WIRE_ALL, .base = block, .open = true};
     size_t bytes;
     uint8_t mac[HD_WIRE_MAC];
     hd_wire_write_piece(&p->rank, &t, out, &bytes, mac);
@@ -116,7 +118,7 @@ Test(bootstrap_wire, a_handshake_byte_that_is_changed_is_found_wherever_it_is) {
 }
 
 Test(bootstrap_wire, who_has_another_key_proves_nothing_at_either_end) {
-    uint8_t other[] = "another key that is as long.....", out[64];
+    uint8_t other[] = "another key that is as long.....", out[HD_WIRE_VERDICT];
     pair_t p;
     open_pair(&p);
     p.rank.key = other;
@@ -228,6 +230,7 @@ static hd_wire_event_t receive(hd_transfer_t sent, hd_transfer_t expected, const
     uint8_t mac[HD_WIRE_MAC];
     joined(&p);
     sent.base = from;
+    sent.ready = HD_WIRE_ALL;
     expected.base = to;
     hd_wire_write_piece(&p.rank, &sent, out, &bytes, mac);
     memcpy(out + HD_WIRE_HEAD, from, bytes);
@@ -246,17 +249,20 @@ Test(bootstrap_wire, another_piece_than_the_one_to_come_is_refused) {
         hd_transfer_t sent, expected;
         hd_wire_event_t event;
     } rows[] = {
-        {{1, 100, 100, 0, NULL, true}, {1, 100, 100, 0, NULL, true}, HD_WIRE_RECEIVED},
-        {{1, 0, 0, 0, NULL, true}, {1, 0, 0, 0, NULL, true}, HD_WIRE_RECEIVED},
-        {{1, 100, 100, 0, NULL, true}, {1, 100, 400, 0, NULL, true}, HD_WIRE_BAD}, /* too short */
-        {{1, 100, 100, 0, NULL, true}, {1, 100, 50, 0, NULL, true}, HD_WIRE_BAD},  /* too long */
-        {{1, 100, 100, 20, NULL, true}, {1, 100, 100, 0, NULL, true}, HD_WIRE_BAD},
-        {{2, 100, 100, 0, NULL, true}, {1, 100, 100, 0, NULL, true}, HD_WIRE_BAD},
-        {{1, 100, 100, 0, NULL, true}, {1, 100, 100, 0, NULL, false}, HD_WIRE_BAD},
-        {{1, 100, 100, 0, NULL, true}, {1, 0, 0, 0, NULL, true}, HD_WIRE_UNEQUAL},
-        {{1, 100, 100, 0, NULL, true}, {1, 99, 99, 0, NULL, true}, HD_WIRE_UNEQUAL},
-        {{1, 0, 0, 0, NULL, true}, {1, 100, 100, 0, NULL, true}, HD_WIRE_UNEQUAL},
-        {{1, UINT64_MAX, 5, 0, NULL, true}, {1, 5, 5, 0, NULL, true}, HD_WIRE_UNEQUAL},
+        {{1, 100, 100, 0, 0, NULL, true}, {1, 100, 100, 0, 0, NULL, true}, HD_WIRE_RECEIVED},
+        {{1, 0, 0, 0, 0, NULL, true}, {1, 0, 0, 0, 0, NULL, true}, HD_WIRE_RECEIVED},
+        {{1, 100, 100, 0, 0, NULL, true}, {1, 100, 400, 0, 0, NULL, true}, HD_WIRE_MORE},
+        {{1, 100, 0, 0, 0, NULL, true}, {1, 100, 400, 0, 0, NULL, true}, HD_WIRE_BAD}, /* empty */
+        {{1, 100, 100, 0, 0, NULL, true},
+         {1, 100, 50, 0, 0, NULL, true},
+         HD_WIRE_BAD}, /* too long */
+        {{1, 100, 100, 20, 0, NULL, true}, {1, 100, 100, 0, 0, NULL, true}, HD_WIRE_BAD},
+        {{2, 100, 100, 0, 0, NULL, true}, {1, 100, 100, 0, 0, NULL, true}, HD_WIRE_BAD},
+        {{1, 100, 100, 0, 0, NULL, true}, {1, 100, 100, 0, 0, NULL, false}, HD_WIRE_BAD},
+        {{1, 100, 100, 0, 0, NULL, true}, {1, 0, 0, 0, 0, NULL, true}, HD_WIRE_UNEQUAL},
+        {{1, 100, 100, 0, 0, NULL, true}, {1, 99, 99, 0, 0, NULL, true}, HD_WIRE_UNEQUAL},
+        {{1, 0, 0, 0, 0, NULL, true}, {1, 100, 100, 0, 0, NULL, true}, HD_WIRE_UNEQUAL},
+        {{1, UINT64_MAX, 5, 0, 0, NULL, true}, {1, 5, 5, 0, 0, NULL, true}, HD_WIRE_UNEQUAL},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const char *why;
@@ -280,6 +286,48 @@ Test(bootstrap_wire, a_start_comes_once_and_from_rank_0_only) {
     joined(&p);
     hd_wire_write_start(&p.rank, out);
     cr_expect_eq(feed(&p.root, out, sizeof(out)), HD_WIRE_BAD);
+}
+
+Test(bootstrap_wire, what_is_said_while_forming_comes_once_and_from_the_right_end) {
+    pair_t p;
+    uint8_t out[HD_WIRE_HEAD];
+    const hd_place_t at = {.family = 4, .port = 65535, .host = {10, 0, 0, 7}};
+    joined(&p);
+    hd_wire_write_listens(&p.rank, 65535, out);
+    cr_expect_eq(feed(&p.root, out, sizeof(out)), HD_WIRE_LISTENING);
+    cr_expect_eq(p.root.peer.port, 65535);
+    hd_wire_write_parent(&p.root, &at, out);
+    cr_expect_eq(feed(&p.rank, out, sizeof(out)), HD_WIRE_ADDRESSED);
+    cr_expect_eq(memcmp(&p.rank.peer.at, &at, sizeof(at)), 0);
+    hd_wire_write_linked(&p.rank, out);
+    cr_expect_eq(feed(&p.root, out, sizeof(out)), HD_WIRE_HAS_LINKED);
+    hd_wire_write_linked(&p.rank, out);
+    cr_expect_eq(feed(&p.root, out, sizeof(out)), HD_WIRE_BAD);
+    hd_wire_write_parent(&p.root, &at, out);
+    cr_expect_eq(feed(&p.rank, out, sizeof(out)), HD_WIRE_BAD);
+    joined(&p);
+    hd_wire_write_listens(&p.root, 1, out);
+    cr_expect_eq(feed(&p.rank, out, sizeof(out)), HD_WIRE_BAD);
+    hd_wire_write_parent(&p.rank, &at, out);
+    cr_expect_eq(feed(&p.root, out, sizeof(out)), HD_WIRE_BAD);
+    joined(&p);
+    hd_wire_write_parent(&p.root, &(hd_place_t){.family = 5, .port = 1}, out);
+    cr_expect_eq(feed(&p.rank, out, sizeof(out)), HD_WIRE_BAD);
+    hd_wire_write_listens(&p.rank, 0, out);
+    cr_expect_eq(feed(&p.root, out, sizeof(out)), HD_WIRE_BAD);
+}
+
+Test(bootstrap_wire, both_ends_hear_the_others_job_and_it_is_printable) {
+    pair_t p;
+    open_pair(&p);
+    p.rank.job = "\033[2J of a rank";
+    p.root.job = "a name of forty bytes, which is too long";
+    p.rank.to = 3;
+    cr_assert(shake(&p, -1));
+    cr_expect_str_eq(p.root.peer.job, "?[2J of a rank");
+    cr_expect_eq(p.root.peer.to, 3);
+    cr_expect_str_eq(p.rank.peer.job, "a name of forty bytes, which is too lon");
+    cr_expect_eq(p.rank.peer.fanout, 4);
 }
 
 Test(bootstrap_wire, an_abort_is_an_error_and_its_text_is_printable) {

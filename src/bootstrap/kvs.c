@@ -1,0 +1,127 @@
+/* kvs.c: an address and a key from the launcher (kvs.h). */
+#include "bootstrap/kvs.h"
+#include "bootstrap/bootstrap.h"
+
+#include "core/log.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { KEY = 32, KEY_TEXT = 2 * KEY };
+
+bool hd_kvs_load(const char *library, const char *const *names, void **to, size_t n) {
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (!loaded) {
+        hd_error("heddle_bootstrap_env: the launcher speaks %s, which cannot be loaded: %s",
+                 library, dlerror());
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        to[i] = dlsym(loaded, names[i]);
+        if (!to[i]) {
+            hd_error("heddle_bootstrap_env: %s has no %s", library, names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* PMIx first: launchers that speak it may set the variables of others, too. */
+static const hd_kvs_calls_t *calls(void) {
+    return getenv(hd_pmix_calls.variable)   ? &hd_pmix_calls
+           : getenv(hd_pmi2_calls.variable) ? &hd_pmi2_calls
+                                            : NULL;
+}
+
+bool hd_kvs_is_there(void) {
+    return calls() != NULL;
+}
+
+ucc_status_t hd_kvs_size(uint32_t *size) {
+    hd_kvs_place_t place;
+    ucc_status_t status = calls()->open(&place);
+    if (status != UCC_OK) {
+        return status;
+    }
+    calls()->close();
+    *size = place.size;
+    return UCC_OK;
+}
+
+/* A port of the system's choice, at this host alone where that is enough. Into address: where others
+ * find it. */
+static ucc_status_t listen_anywhere(heddle_bootstrap_t *b, bool one_host, int *listener,
+                                    char *address, size_t size) {
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY)}};
+    socklen_t bytes = sizeof(at);
+    char host[256] = "127.0.0.1";
+    *listener = hd_address_listen((struct sockaddr *)&at, bytes, hd_door_backlog(b->size));
+    if (*listener < 0 || getsockname(*listener, (struct sockaddr *)&at, &bytes) != 0 ||
+        (!one_host && gethostname(host, sizeof(host)) != 0)) {
+        hd_error("bootstrap of rank 0: cannot listen: %s%s", strerror(errno), hd_files_hint(errno));
+        return UCC_ERR_NO_RESOURCE;
+    }
+    snprintf(address, size, "%s:%u", host, ntohs(at.sin_port));
+    return UCC_OK;
+}
+
+/* Rank 0's: a new key, and the address if it has none. */
+static ucc_status_t compose(heddle_bootstrap_t *b, bool one_host, bool has_address, int *listener,
+                            char text[HD_KVS_TEXT]) {
+    uint8_t key[KEY];
+    randombytes_buf(key, sizeof(key));
+    sodium_bin2hex(text, HD_KVS_TEXT, key, sizeof(key));
+    sodium_memzero(key, sizeof(key));
+    if (has_address) {
+        return UCC_OK;
+    }
+    return listen_anywhere(b, one_host, listener, text + KEY_TEXT, HD_KVS_TEXT - KEY_TEXT);
+}
+
+static ucc_status_t take(heddle_bootstrap_t *b, char text[HD_KVS_TEXT], char *address) {
+    ucc_status_t status = UCC_OK;
+    if (strlen(text) < KEY_TEXT) {
+        hd_error("heddle_bootstrap_env: rank 0 has left no key");
+        return UCC_ERR_IO_ERROR;
+    }
+    if (!b->key) {
+        status = hd_key_keep(b, text, KEY_TEXT, "the launcher");
+    }
+    strcpy(address, text + KEY_TEXT);
+    return status;
+}
+
+ucc_status_t hd_kvs_meet(heddle_bootstrap_t *b, bool has_address, int *listener,
+                         char address[HD_KVS_TEXT]) {
+    char text[HD_KVS_TEXT] = "";
+    hd_kvs_place_t place;
+    ucc_status_t status = calls()->open(&place);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (place.rank != b->rank || place.size != b->size) {
+        hd_error("heddle_bootstrap_env: rank %u of %u by the environment is rank %u of %u by %s",
+                 b->rank, b->size, place.rank, place.size, calls()->name);
+        status = UCC_ERR_INVALID_PARAM;
+    }
+    if (status == UCC_OK && b->rank == 0) {
+        status = compose(b, place.one_host, has_address, listener, text);
+    }
+    if (status == UCC_OK) {
+        status = calls()->share(b->rank, text, b->timeout);
+    }
+    calls()->close();
+    if (status == UCC_OK) {
+        status = take(b, text, address);
+    }
+    sodium_memzero(text, sizeof(text));
+    return status;
+}
