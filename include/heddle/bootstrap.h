@@ -16,8 +16,8 @@
  * They are in a library of their own, libheddle_bootstrap (pkg-config heddle-bootstrap, CMake
  * heddle::bootstrap), which is independent of libheddle: the exchange serves any UCC.
  *
- * Rank 0 listens at one TCP address, the others connect to it, and everything goes through rank 0:
- * right for the few kilobytes of forming, up to some thousand processes. Every connection has to
+ * All come to one TCP address, where rank 0 listens, and connect from there to up to five others,
+ * in a tree; in jobs of up to five processes, to rank 0 alone. Every connection has to
  * prove that it knows the job's key before anything else is read from it, and so has rank 0 to the
  * others; after that every message is authenticated (HMAC-SHA256 under a key of that connection,
  * with direction and sequence number). Nothing is encrypted: what is exchanged can be read on the
@@ -29,6 +29,9 @@
  *     HEDDLE_BOOTSTRAP_KEY       the job's key, as text
  *     HEDDLE_BOOTSTRAP_KEY_FILE  a file with the key, where HEDDLE_BOOTSTRAP_KEY is not set
  *     HEDDLE_BOOTSTRAP_TIMEOUT   seconds
+ *     HEDDLE_BOOTSTRAP_JOB       the job's name
+ *     HEDDLE_BOOTSTRAP_FANOUT    at rank 0: how many processes connect to one, at most; 4. As many as
+ *                                there are: all to rank 0, which then has to send everything
  *     HEDDLE_BOOTSTRAP_RANK, HEDDLE_BOOTSTRAP_SIZE   for heddle_bootstrap_env()
  *
  * All calls return UCC_OK or a negative ucc_status_t, and a failing call has logged one line that
@@ -110,13 +113,19 @@ ucc_status_t heddle_bootstrap_tcp(const heddle_bootstrap_params_t *params,
  *      PMIX_RANK, PMIX_SIZE or SLURM_NTASKS              PMIx, srun --mpi=pmix
  *      SLURM_PROCID, SLURM_NTASKS                        srun
  *
- *  A step of SLURM that has no address uses the first host of SLURM_STEP_NODELIST or
- *  SLURM_JOB_NODELIST, and a port from 20000 to 29999 that is derived from SLURM_JOB_ID and
+ *  Where a key or an address is missing, and the launcher has set PMIX_NAMESPACE or PMI_FD, rank 0
+ *  leaves what is missing with PMIx (libpmix.so.2) or PMI-2 (libpmi2.so.0), which are loaded then:
+ *  a key of its own, and its host's name with a port. All processes must be given the same of both;
+ *  PMIx is waited for until the time-out, PMI-2 without one.
+ *  A step of SLURM that has a key, but no address, uses the first host of SLURM_STEP_NODELIST or
+ *  SLURM_JOB_NODELIST else, and a port from 20000 to 29999 that is derived from SLURM_JOB_ID and
  *  SLURM_STEP_ID.
  *  @param [in]  params     as above, without rank and size; NULL: everything from the environment
  *  @param [out] bootstrap  as above
  *  @return as above; UCC_ERR_NOT_FOUND: no such variable is set (all are named);
- *          UCC_ERR_INVALID_PARAM: one of a pair is missing or no number (it is named) */
+ *          UCC_ERR_INVALID_PARAM: one of a pair is missing or no number (it is named);
+ *          UCC_ERR_NOT_SUPPORTED: the launcher's library is not to be loaded;
+ *          UCC_ERR_IO_ERROR: one of its calls has failed (it is named) */
 ucc_status_t heddle_bootstrap_env(const heddle_bootstrap_params_t *params,
                                   heddle_bootstrap_t **bootstrap);
 

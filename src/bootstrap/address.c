@@ -136,7 +136,10 @@ static bool is_loopback(const hd_place_t *place) {
 /* A process that rank 0 sees at a loopback address is on its host, and there others find it where
  * they have found rank 0. */
 void hd_address_reach(const hd_place_t *place, const hd_conn_t *root, char *out, size_t size) {
-    hd_place_t at = is_loopback(place) ? hd_address_place(root, place->port) : *place;
+    hd_place_t at = *place, seen = hd_address_place(root, place->port);
+    if (is_loopback(place) && seen.family != 0) {
+        at = seen;
+    }
     char host[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE] = "", device[IF_NAMESIZE];
     struct sockaddr_in6 mine = {0};
     socklen_t bytes = sizeof(mine);

@@ -92,6 +92,7 @@ typedef struct hd_range {
 } hd_range_t;
 
 typedef struct hd_tree {
+    uint32_t depth;    /* of rank 0: 0 */
     uint32_t parent;   /* of rank 0: 0 */
     hd_range_t own;    /* a process's subtree: itself first */
     uint32_t children; /* at most as many as the fan-out */

@@ -90,14 +90,15 @@ static void wait_for(hd_door_t *door, const bool *that) {
     }
 }
 
-/* In half of the time that is left, so that rank 0 hears why not before it gives up. */
+/* Before rank 0 gives up, so that it hears why not; and later than the parent, which answers when it
+ * has found its own. */
 static void find_parent(hd_door_t *door) {
     heddle_bootstrap_t *b = door->b;
     hd_conn_t *root = *root_of(b);
     char address[HD_NAME_BYTES];
-    double now = hd_seconds();
     hd_address_reach(&root->wire.peer.at, root, address, sizeof(address));
-    b->peer[0] = hd_connect(b, b->tree.parent, address, root, now + (b->deadline - now) / 2);
+    double patience = (b->deadline - hd_seconds()) * (1 - 1.0 / b->tree.depth);
+    b->peer[0] = hd_connect(b, b->tree.parent, address, root, hd_deadline(patience));
     if (b->peer[0]) {
         hd_wire_write_linked(&root->wire, root->head);
         say(b);

@@ -4,7 +4,6 @@
 
 #include "core/log.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <sodium.h>
@@ -15,23 +14,6 @@
 #include <unistd.h>
 
 enum { KEY = 32, KEY_TEXT = 2 * KEY };
-
-bool hd_kvs_load(const char *library, const char *const *names, void **to, size_t n) {
-    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (!loaded) {
-        hd_error("heddle_bootstrap_env: the launcher speaks %s, which cannot be loaded: %s",
-                 library, dlerror());
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        to[i] = dlsym(loaded, names[i]);
-        if (!to[i]) {
-            hd_error("heddle_bootstrap_env: %s has no %s", library, names[i]);
-            return false;
-        }
-    }
-    return true;
-}
 
 /* PMIx first: launchers that speak it may set the variables of others, too. */
 static const hd_kvs_calls_t *calls(void) {

@@ -34,7 +34,7 @@ typedef struct hd_kvs_calls {
 
 extern const hd_kvs_calls_t hd_pmix_calls, hd_pmi2_calls;
 
-/* Finds the library's functions. names: of `n`, into `to`. NULL: logged. */
-bool hd_kvs_load(const char *library, const char *const *names, void **to, size_t n);
+/* Finds a library's n functions of these names. False: logged. library.c */
+bool hd_library_load(const char *library, const char *const *names, void **to, size_t n);
 
 #endif

@@ -35,7 +35,7 @@ static ucc_status_t refused(int call, int error) {
 
 static bool load(void) {
     void *found[CALLS];
-    if (!hd_kvs_load("libpmi2.so.0", names, found, CALLS)) {
+    if (!hd_library_load("libpmi2.so.0", names, found, CALLS)) {
         return false;
     }
     memcpy(&pmi2, found, sizeof(pmi2));

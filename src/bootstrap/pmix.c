@@ -37,7 +37,7 @@ static ucc_status_t refused(int call, int error) {
 
 static bool load(void) {
     void *found[CALLS];
-    if (!hd_kvs_load("libpmix.so.2", names, found, CALLS)) {
+    if (!hd_library_load("libpmix.so.2", names, found, CALLS)) {
         return false;
     }
     memcpy(&pmix, found, sizeof(pmix));

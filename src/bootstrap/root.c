@@ -137,12 +137,17 @@ static void say(heddle_bootstrap_t *b, hd_conn_t *conn) {
 /* All are here. Rank 0's children have found their parent. */
 static void tell_parents(heddle_bootstrap_t *b) {
     for (uint32_t r = 1; r < b->size && b->failure == UCC_OK; r++) {
-        uint32_t parent = place(b, r).parent;
-        if (parent != 0) {
-            hd_place_t at = hd_address_place(b->peer[parent], b->peer[parent]->wire.peer.port);
-            hd_wire_write_parent(&b->peer[r]->wire, &at, b->peer[r]->head);
-            say(b, b->peer[r]);
+        hd_conn_t *parent = b->peer[place(b, r).parent];
+        if (!parent) {
+            continue;
         }
+        hd_place_t at = hd_address_place(parent, parent->wire.peer.port);
+        if (at.family == 0) {
+            hd_bootstrap_lost(b, parent, hd_conn_last_words(parent));
+            return;
+        }
+        hd_wire_write_parent(&b->peer[r]->wire, &at, b->peer[r]->head);
+        say(b, b->peer[r]);
     }
 }
 

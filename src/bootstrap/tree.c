@@ -29,6 +29,7 @@ hd_tree_t hd_tree_place(uint32_t rank, uint32_t size, uint32_t fanout) {
     hd_tree_t tree = {.own = {0, size}};
     divide(&tree, fanout);
     while (tree.own.first != rank) {
+        tree.depth++;
         tree.parent = tree.own.first;
         tree.own = hd_tree_child(&tree, hd_tree_towards(&tree, rank));
         divide(&tree, fanout);

@@ -202,7 +202,7 @@ Test(bootstrap_hostile, nor_do_they_where_a_child_is_waited_for) {
     }
     kill(job->report[3].pid, SIGKILL);
     expect_all(job, 3, UCC_OK);
-    cr_expect(job_logged(job, 1, "does not know the job's key"), "%s", job->report[1].log);
+    cr_expect(job_logged(job, 1, "is closed: it "), "%s", job->report[1].log);
 }
 
 Test(bootstrap_hostile, a_connection_that_proves_nothing_is_closed_in_time) {

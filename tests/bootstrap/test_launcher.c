@@ -17,6 +17,8 @@ static const char *const variables[] = {"HEDDLE_BOOTSTRAP_RANK",
                                         "PMI_SIZE",
                                         "PMIX_RANK",
                                         "PMIX_SIZE",
+                                        "PMIX_NAMESPACE",
+                                        "PMI_JOBID",
                                         "SLURM_PROCID",
                                         "SLURM_NTASKS",
                                         "SLURM_STEP_NODELIST",
@@ -66,6 +68,31 @@ Test(bootstrap_launcher, rank_and_size_come_from_the_nearest_launcher) {
         cr_expect_eq(hd_launcher_place(&rank, &size), UCC_OK, "%s: %s", rows[i].variables, logged);
         cr_expect(rank == rows[i].rank && size == rows[i].size, "%s: %u of %u", rows[i].variables,
                   rank, size);
+    }
+}
+
+Test(bootstrap_launcher, the_launcher_that_tells_the_rank_also_names_the_job) {
+    static const struct {
+        const char *variables, *job;
+        bool by_launcher;
+    } rows[] = {
+        {"HEDDLE_BOOTSTRAP_RANK=3 HEDDLE_BOOTSTRAP_SIZE=4 PMIX_NAMESPACE=x SLURM_JOB_ID=5", "",
+         false},
+        {"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=12 SLURM_JOB_ID=5", "12",
+         true},
+        {"PMI_RANK=5 PMI_SIZE=6 PMI_JOBID=7.1", "7.1", true},
+        {"PMI_RANK=5 PMI_SIZE=6", "", true},
+        {"PMIX_RANK=7 PMIX_NAMESPACE=prterun-host-9@1", "prterun-host-9@1", true},
+        {"SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=5 SLURM_STEP_ID=2", "5.2", true},
+        {"SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=5", "5", true},
+        {"", "", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char job[64];
+        set(rows[i].variables);
+        cr_expect_eq(hd_launcher_job(job, sizeof(job)), rows[i].by_launcher, "%s",
+                     rows[i].variables);
+        cr_expect_str_eq(job, rows[i].job);
     }
 }
 

@@ -82,3 +82,19 @@ ParameterizedTest(mpi_t *mpi, bootstrap_mpi, mpiexec_tells_rank_and_size) {
                     "    { echo \"$out\"; exit 1; }"),
               "mpiexec%s", mpi->name);
 }
+
+Test(bootstrap_mpi, what_speaks_pmix_also_carries_address_and_key) {
+    const mpi_t *mpi = &libraries[1];
+    if (!choose(mpi) || access(BOOTSTRAP_CLIENT, X_OK) != 0) {
+        cr_skip_test("no mpiexec%s here", mpi->name);
+    }
+    unsetenv("HEDDLE_BOOTSTRAP_ADDRESS");
+    unsetenv("HEDDLE_BOOTSTRAP_KEY");
+    /* With ranks and sizes of Open MPI's own, and as other launchers that speak PMIx leave them. */
+    cr_expect(shell("run() { timeout 60 mpiexec$NAME $OPTIONS -n 7 \"$@\" 2>&1 </dev/null | sort; "
+                    "}; right=$(printf \"rank %d of 7\\n\" 0 1 2 3 4 5 6); "
+                    "out=$(run $CLIENT); test \"$out\" = \"$right\" || { echo \"$out\"; exit 1; }; "
+                    "out=$(run env -u OMPI_COMM_WORLD_RANK -u OMPI_COMM_WORLD_SIZE $CLIENT); "
+                    "test \"$out\" = \"$right\" || { echo \"$out\"; exit 1; }"),
+              "mpiexec%s", mpi->name);
+}

@@ -117,6 +117,15 @@ static void expect(hd_wire_t *w, input_t *in) {
     w->expecting.open = true;
 }
 
+/* What a process does with its parent's place, without a network. */
+static void check_place(const hd_place_t *at) {
+    const hd_conn_t none = {.fd = -1};
+    char text[HD_NAME_BYTES], host[64], port[8];
+    CHECK((at->family == 4 || at->family == 6) && at->port > 0);
+    hd_address_reach(at, &none, text, sizeof(text));
+    CHECK(hd_address_split(text, host, sizeof(host), port, sizeof(port)));
+}
+
 /* All bytes of a message; the events that they give. changed_at: the first byte that was tampered
  * with, NEVER if none: nothing is believed from there on. */
 static bool feed(hd_wire_t *w, input_t *in, const uint8_t *bytes, size_t n, size_t changed_at) {
@@ -154,9 +163,21 @@ static bool feed(hd_wire_t *w, input_t *in, const uint8_t *bytes, size_t n, size
         case HD_WIRE_PROVEN:
         case HD_WIRE_JUDGED:
             CHECK(w->accepting == (event == HD_WIRE_PROVEN) && shaking && !changed);
+            CHECK(strnlen(w->peer.job, HD_WIRE_JOB) < HD_WIRE_JOB);
+            CHECK(w->accepting || w->peer.verdict != HD_WIRE_ACCEPTED || w->peer.fanout > 0);
             break;
         case HD_WIRE_STARTED:
             CHECK(!w->accepting && !shaking && !changed);
+            break;
+        case HD_WIRE_ADDRESSED:
+            CHECK(!w->accepting && !shaking && !changed);
+            check_place(&w->peer.at);
+            break;
+        case HD_WIRE_LISTENING:
+            CHECK(w->accepting && !shaking && !changed && w->peer.port > 0);
+            break;
+        case HD_WIRE_HAS_LINKED:
+            CHECK(w->accepting && !shaking && !changed);
             break;
         case HD_WIRE_RECEIVED:
             CHECK(!shaking && !changed && w->expecting.at == w->expecting.total);
@@ -197,7 +218,7 @@ static void feed_raw(bool accepting, input_t *in) {
 /* The head of a frame with whatever fields: its HMAC is right. */
 static size_t write_odd_frame(hd_wire_t *from, input_t *in, uint8_t *out) {
     static uint8_t payload[HD_WIRE_PIECE];
-    hd_transfer_t t = {.round = next_byte(in) % 4, .base = payload};
+    hd_transfer_t t = {.round = next_byte(in) % 4, .ready = HD_WIRE_ALL, .base = payload};
     size_t bytes;
     uint8_t mac[HD_WIRE_MAC];
     t.block = next_word(in) % 300;
@@ -216,13 +237,14 @@ static size_t write_odd_frame(hd_wire_t *from, input_t *in, uint8_t *out) {
     return HD_WIRE_HEAD + bytes;
 }
 
-/* The piece that is expected. */
-static size_t write_right_frame(hd_wire_t *from, const hd_wire_t *to, uint8_t *out) {
+/* The piece that is expected, or as much of it as is said to be there. */
+static size_t write_right_frame(hd_wire_t *from, const hd_wire_t *to, input_t *in, uint8_t *out) {
     static uint8_t payload[HD_WIRE_PIECE + 70000];
     hd_transfer_t t = to->expecting;
     size_t bytes;
     uint8_t mac[HD_WIRE_MAC];
     t.base = payload;
+    t.ready = next_byte(in) & 1 ? HD_WIRE_ALL : t.at + 1 + next_byte(in);
     hd_wire_write_piece(from, &t, out, &bytes, mac);
     if (bytes > 0) {
         memcpy(out + HD_WIRE_HEAD, t.base + t.at, bytes);
@@ -253,6 +275,27 @@ static size_t tamper(input_t *in, uint8_t *message, size_t n) {
     return flip != 0 ? at : NEVER;
 }
 
+/* Of those that are said while forming, by whichever end. */
+static size_t write_forming(hd_wire_t *from, input_t *in, uint8_t *out) {
+    hd_place_t at = {.family = next_byte(in) % 8, .port = (uint16_t)next_word(in)};
+    switch (next_byte(in) % 4) {
+    case 0:
+        hd_wire_write_start(from, out);
+        break;
+    case 1:
+        hd_wire_write_listens(from, at.port, out);
+        break;
+    case 2:
+        hd_wire_write_linked(from, out);
+        break;
+    default:
+        next_bytes(in, at.host, sizeof(at.host));
+        hd_wire_write_parent(from, &at, out);
+        break;
+    }
+    return HD_WIRE_HEAD;
+}
+
 static size_t write_frame(hd_wire_t *from, const hd_wire_t *to, input_t *in, uint8_t *out) {
     switch (next_byte(in) % 5) {
     case 0:
@@ -260,10 +303,9 @@ static size_t write_frame(hd_wire_t *from, const hd_wire_t *to, input_t *in, uin
     case 1:
         return write_abort(from, in, out);
     case 2:
-        hd_wire_write_start(from, out);
-        return HD_WIRE_HEAD;
+        return write_forming(from, in, out);
     default:
-        return write_right_frame(from, to, out);
+        return write_right_frame(from, to, in, out);
     }
 }
 
@@ -273,6 +315,7 @@ static bool shake_hands(hd_wire_t *to, hd_wire_t *from, input_t *in) {
     if (to->accepting) {
         from->size = next_word(in);
         from->rank = next_word(in);
+        from->to = next_word(in);
         from->version = next_byte(in);
         hd_wire_write_hello(from, out);
         bool changed = tamper(in, out, HD_WIRE_HELLO) != NEVER;
@@ -298,7 +341,8 @@ static bool shake_hands(hd_wire_t *to, hd_wire_t *from, input_t *in) {
     if (!feed(to, in, out, HD_WIRE_CHALLENGE, NEVER)) {
         return false;
     }
-    hd_wire_write_verdict(from, (hd_wire_verdict_t)(next_byte(in) % 8), out);
+    from->fanout = next_word(in) % 9;
+    hd_wire_write_verdict(from, (hd_wire_verdict_t)(next_byte(in) % (HD_WIRE_N_VERDICTS + 2)), out);
     size_t changed_at = tamper(in, out, HD_WIRE_VERDICT);
     return feed(to, in, out, HD_WIRE_VERDICT, changed ? 0 : changed_at);
 }
@@ -308,6 +352,10 @@ static void speak(bool accepting, input_t *in) {
     hd_wire_t to, from;
     hd_wire_open(&to, accepting, key, sizeof(key), 4, accepting ? 0 : 1);
     hd_wire_open(&from, !accepting, key, sizeof(key), 4, accepting ? 1 : 0);
+    char job[HD_WIRE_JOB + 8];
+    next_bytes(in, (uint8_t *)job, sizeof(job) - 1);
+    job[sizeof(job) - 1] = '\0';
+    from.job = job;
     if (shake_hands(&to, &from, in)) {
         expect(&to, in);
         for (bool goes_on = true; goes_on && in->left > 0;) {
