@@ -116,7 +116,8 @@ ucc_status_t heddle_bootstrap_tcp(const heddle_bootstrap_params_t *params,
  *  Where a key or an address is missing, and the launcher has set PMIX_NAMESPACE or PMI_FD, rank 0
  *  leaves what is missing with PMIx (libpmix.so.2) or PMI-2 (libpmi2.so.0), which are loaded then:
  *  a key of its own, and its host's name with a port. All processes must be given the same of both;
- *  PMIx is waited for until the time-out, PMI-2 without one.
+ *  PMIx is waited for until the time-out, PMI-2 without one. One call at a time
+ *  in a process; the connection with the launcher ends by exit().
  *  A step of SLURM that has a key, but no address, uses the first host of SLURM_STEP_NODELIST or
  *  SLURM_JOB_NODELIST else, and a port from 20000 to 29999 that is derived from SLURM_JOB_ID and
  *  SLURM_STEP_ID.

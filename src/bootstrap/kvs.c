@@ -26,15 +26,40 @@ bool hd_kvs_is_there(void) {
     return calls() != NULL;
 }
 
-ucc_status_t hd_kvs_size(uint32_t *size) {
+/* The connection with the launcher, from the first call to the process's end: others may still wait
+ * for each other when this process needs it no more, and a launcher takes one that leaves for lost.
+ */
+static struct {
+    const hd_kvs_calls_t *calls; /* NULL: not made yet */
+    pid_t pid;                   /* not that of a child of a fork */
     hd_kvs_place_t place;
-    ucc_status_t status = calls()->open(&place);
-    if (status != UCC_OK) {
-        return status;
+    uint32_t shared; /* texts so far: each has a key of its own */
+} launcher;
+
+static void leave_launcher(void) {
+    if (getpid() == launcher.pid) {
+        launcher.calls->close();
     }
-    calls()->close();
-    *size = place.size;
-    return UCC_OK;
+}
+
+static ucc_status_t reach_launcher(void) {
+    if (launcher.calls) {
+        return UCC_OK;
+    }
+    const hd_kvs_calls_t *found = calls();
+    ucc_status_t status = found->open(&launcher.place);
+    if (status == UCC_OK) {
+        launcher.calls = found;
+        launcher.pid = getpid();
+        atexit(leave_launcher);
+    }
+    return status;
+}
+
+ucc_status_t hd_kvs_size(uint32_t *size) {
+    ucc_status_t status = reach_launcher();
+    *size = launcher.place.size;
+    return status;
 }
 
 /* A port of the system's choice, at this host alone where that is enough. Into address: where others
@@ -83,24 +108,24 @@ static ucc_status_t take(heddle_bootstrap_t *b, char text[HD_KVS_TEXT], char *ad
 
 ucc_status_t hd_kvs_meet(heddle_bootstrap_t *b, bool has_address, int *listener,
                          char address[HD_KVS_TEXT]) {
-    char text[HD_KVS_TEXT] = "";
-    hd_kvs_place_t place;
-    ucc_status_t status = calls()->open(&place);
+    char text[HD_KVS_TEXT] = "", name[32];
+    const hd_kvs_place_t *place = &launcher.place;
+    ucc_status_t status = reach_launcher();
     if (status != UCC_OK) {
         return status;
     }
-    if (place.rank != b->rank || place.size != b->size) {
+    if (place->rank != b->rank || place->size != b->size) {
         hd_error("heddle_bootstrap_env: rank %u of %u by the environment is rank %u of %u by %s",
-                 b->rank, b->size, place.rank, place.size, calls()->name);
-        status = UCC_ERR_INVALID_PARAM;
+                 b->rank, b->size, place->rank, place->size, launcher.calls->name);
+        return UCC_ERR_INVALID_PARAM;
     }
-    if (status == UCC_OK && b->rank == 0) {
-        status = compose(b, place.one_host, has_address, listener, text);
+    if (b->rank == 0) {
+        status = compose(b, place->one_host, has_address, listener, text);
     }
     if (status == UCC_OK) {
-        status = calls()->share(b->rank, text, b->timeout);
+        snprintf(name, sizeof(name), "heddle.bootstrap.%u", launcher.shared++);
+        status = launcher.calls->share(b->rank, name, text, b->timeout);
     }
-    calls()->close();
     if (status == UCC_OK) {
         status = take(b, text, address);
     }

@@ -12,7 +12,6 @@ enum { INIT, FINALIZE, JOB, PUT, FENCE, GET, CALLS, NOBODY = -1 };
 
 static const char *const names[CALLS] = {"PMI2_Init",    "PMI2_Finalize",  "PMI2_Job_GetId",
                                          "PMI2_KVS_Put", "PMI2_KVS_Fence", "PMI2_KVS_Get"};
-static const char key[] = "heddle.bootstrap";
 
 /* Of the process; the library stays. */
 static struct {
@@ -60,20 +59,21 @@ static void pmi2_close(void) {
     pmi2.finalize();
 }
 
-static ucc_status_t look_up(char text[HD_KVS_TEXT]) {
+static ucc_status_t look_up(const char *name, char text[HD_KVS_TEXT]) {
     char job[256];
     int length = 0, error = pmi2.job(job, sizeof(job));
     if (error != 0) {
         return refused(JOB, error);
     }
-    error = pmi2.get(job, NOBODY, key, text, HD_KVS_TEXT, &length);
+    error = pmi2.get(job, NOBODY, name, text, HD_KVS_TEXT, &length);
     text[HD_KVS_TEXT - 1] = '\0';
     return error == 0 && length > 0 ? UCC_OK : refused(GET, error);
 }
 
-static ucc_status_t pmi2_share(uint32_t rank, char text[HD_KVS_TEXT], double seconds) {
+static ucc_status_t pmi2_share(uint32_t rank, const char *name, char text[HD_KVS_TEXT],
+                               double seconds) {
     (void)seconds;
-    int error = rank == 0 ? pmi2.put(key, text) : 0;
+    int error = rank == 0 ? pmi2.put(name, text) : 0;
     if (error != 0) {
         return refused(PUT, error);
     }
@@ -81,7 +81,7 @@ static ucc_status_t pmi2_share(uint32_t rank, char text[HD_KVS_TEXT], double sec
     if (error != 0) {
         return refused(FENCE, error);
     }
-    return rank == 0 ? UCC_OK : look_up(text);
+    return rank == 0 ? UCC_OK : look_up(name, text);
 }
 
 const hd_kvs_calls_t hd_pmi2_calls = {.name = "PMI-2",

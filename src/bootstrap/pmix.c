@@ -13,7 +13,6 @@ enum { INIT, FINALIZE, PUT, COMMIT, FENCE, GET, CALLS };
 
 static const char *const names[CALLS] = {"PMIx_Init",   "PMIx_Finalize", "PMIx_Put",
                                          "PMIx_Commit", "PMIx_Fence",    "PMIx_Get"};
-static const char key[] = "heddle.bootstrap";
 
 /* Of the process; the library stays. */
 static struct {
@@ -83,9 +82,9 @@ static void pmix_close(void) {
     pmix.finalize(NULL, 0);
 }
 
-static ucc_status_t publish(char *text) {
+static ucc_status_t publish(const char *name, char *text) {
     hd_pmix_value_t value = {.type = HD_PMIX_STRING, .data.string = text};
-    int error = pmix.put(HD_PMIX_GLOBAL, key, &value);
+    int error = pmix.put(HD_PMIX_GLOBAL, name, &value);
     if (error != 0) {
         return refused(PUT, error);
     }
@@ -93,11 +92,12 @@ static ucc_status_t publish(char *text) {
     return error == 0 ? UCC_OK : refused(COMMIT, error);
 }
 
-static ucc_status_t look_up(char text[HD_KVS_TEXT], const hd_pmix_info_t *patience) {
+static ucc_status_t look_up(const char *name, char text[HD_KVS_TEXT],
+                            const hd_pmix_info_t *patience) {
     hd_pmix_proc_t root = me;
     hd_pmix_value_t *value = NULL;
     root.rank = 0;
-    int error = pmix.get(&root, key, patience, 1, &value);
+    int error = pmix.get(&root, name, patience, 1, &value);
     if (error != 0 || !value) {
         return refused(GET, error);
     }
@@ -111,10 +111,11 @@ static ucc_status_t look_up(char text[HD_KVS_TEXT], const hd_pmix_info_t *patien
     return fits ? UCC_OK : UCC_ERR_IO_ERROR;
 }
 
-static ucc_status_t pmix_share(uint32_t rank, char text[HD_KVS_TEXT], double seconds) {
+static ucc_status_t pmix_share(uint32_t rank, const char *name, char text[HD_KVS_TEXT],
+                               double seconds) {
     hd_pmix_info_t patience = {.key = "pmix.timeout", .value.type = HD_PMIX_INT};
     patience.value.data.integer = seconds < 0 || seconds > 1e6 ? 0 : 1 + (int)seconds;
-    ucc_status_t status = rank == 0 ? publish(text) : UCC_OK;
+    ucc_status_t status = rank == 0 ? publish(name, text) : UCC_OK;
     if (status != UCC_OK) {
         return status;
     }
@@ -122,7 +123,7 @@ static ucc_status_t pmix_share(uint32_t rank, char text[HD_KVS_TEXT], double sec
     if (error != 0) {
         return refused(FENCE, error);
     }
-    return rank == 0 ? UCC_OK : look_up(text, &patience);
+    return rank == 0 ? UCC_OK : look_up(name, text, &patience);
 }
 
 const hd_kvs_calls_t hd_pmix_calls = {.name = "PMIx",

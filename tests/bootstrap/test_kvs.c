@@ -50,19 +50,19 @@ static bool shell(const char *command) {
 Test(bootstrap_kvs, pmi2_carries_address_and_key) {
     cr_expect(shell("export SLURM_STEP_NUM_NODES=1; " THREE
                     "test \"$(sort $d/out)\" = \"$(printf \"rank %d of 3\\n\" 0 1 2)\" && "
-                    "grep -q 127.0.0.1: $d/heddle.bootstrap0 || { cat $d/*; exit 1; }"));
+                    "grep -q 127.0.0.1: $d/heddle.bootstrap.00 || { cat $d/*; exit 1; }"));
 }
 
 Test(bootstrap_kvs, of_several_hosts_rank_0_listens_where_all_reach_it) {
     cr_expect(shell("export SLURM_STEP_NUM_NODES=2; " THREE
                     "test \"$(sort $d/out)\" = \"$(printf \"rank %d of 3\\n\" 0 1 2)\" && "
-                    "grep -q \"$(hostname):\" $d/heddle.bootstrap0 || { cat $d/*; exit 1; }"));
+                    "grep -q \"$(hostname):\" $d/heddle.bootstrap.00 || { cat $d/*; exit 1; }"));
 }
 
 Test(bootstrap_kvs, an_address_of_the_users_counts_and_the_launcher_carries_the_key) {
     cr_expect(shell("export HEDDLE_BOOTSTRAP_ADDRESS=:$((20000 + $$ % 12000)); " THREE
                     "test \"$(sort $d/out)\" = \"$(printf \"rank %d of 3\\n\" 0 1 2)\" && "
-                    "! grep -q : $d/heddle.bootstrap0 || { cat $d/*; exit 1; }"));
+                    "! grep -q : $d/heddle.bootstrap.00 || { cat $d/*; exit 1; }"));
 }
 
 Test(bootstrap_kvs, a_call_that_fails_is_named) {

@@ -33,6 +33,10 @@ int main(void) {
     if (status != UCC_OK || heddle_bootstrap_end(bootstrap) != UCC_OK) {
         return 4;
     }
+    if (heddle_bootstrap_env(NULL, &bootstrap) != UCC_OK || /* once more */
+        heddle_bootstrap_end(bootstrap) != UCC_OK) {
+        return 5;
+    }
     printf("rank %u of %u\n", rank, size);
     return 0;
 }

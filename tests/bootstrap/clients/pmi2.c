@@ -57,11 +57,13 @@ int PMI2_KVS_Put(const char *key, const char *value) {
 }
 
 int PMI2_KVS_Fence(void) {
-    char path[500];
-    path_of(path, sizeof(path), "fence", atoi(getenv("PMI_RANK")));
+    static int fences;
+    char path[500], name[32];
+    snprintf(name, sizeof(name), "fence%d.", fences++);
+    path_of(path, sizeof(path), name, atoi(getenv("PMI_RANK")));
     write_file(path, "");
     for (int i = 0; i < atoi(getenv("PMI_SIZE"));) {
-        path_of(path, sizeof(path), "fence", i);
+        path_of(path, sizeof(path), name, i);
         i += access(path, R_OK) == 0;
         usleep(1000);
     }
