@@ -20,10 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 enum { HD_COPY_LINE = 64 };
 
 typedef enum hd_stores { HD_STORES_PLAIN, HD_STORES_STREAMING } hd_stores_t;
@@ -39,7 +35,7 @@ void hd_copy_to_many(uint32_t m, void *const *dst, size_t dst_offset, const void
  * and waits for them to leave the core otherwise. */
 static inline void hd_copy_fence(void) {
 #if defined(__SSE2__)
-    _mm_sfence();
+    __builtin_ia32_sfence(); /* not emmintrin.h's name for it: see threads/clock.h */
 #endif
 }
 

@@ -89,7 +89,7 @@ static const char *clock_sources(char *line, int size) {
 }
 
 static uint64_t cycles(void) {
-    return __rdtsc();
+    return __builtin_ia32_rdtsc();
 }
 
 static void calibrate(void) {

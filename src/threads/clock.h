@@ -3,6 +3,9 @@
  * Ticks are the time-stamp counter where there is one that keeps time (about 20 cycles a read, no
  * system call), nanoseconds elsewhere. hd_clock_init() must have run once in the process (ucc_init
  * does it).
+ *
+ * Nearly every file includes this one: it names the compiler's builtins, since the header that has
+ * their usual names, x86intrin.h, takes longer to read than most of our files take to compile.
  */
 #ifndef HD_THREADS_CLOCK_H
 #define HD_THREADS_CLOCK_H
@@ -10,9 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 /* Ticks per microsecond; written once by hd_clock_init() before any context exists. */
 extern uint64_t hd_ticks_per_us;
@@ -39,7 +39,7 @@ bool hd_clock_trusts(bool invariant, const char *sources);
 static inline uint64_t hd_ticks(void) {
 #if defined(__x86_64__)
     if (__builtin_expect(hd_clock_counts_cycles, 1)) {
-        return __rdtsc();
+        return __builtin_ia32_rdtsc();
     }
 #endif
     return hd_clock_ns();
@@ -56,7 +56,7 @@ static inline double hd_ticks_to_seconds(uint64_t ticks) {
 
 static inline void hd_relax(void) {
 #if defined(__x86_64__)
-    _mm_pause();
+    __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ __volatile__("yield"); /* a hint, not a memory access: no ordering depends on it */
 #endif

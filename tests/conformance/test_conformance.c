@@ -5,7 +5,7 @@
  * The bulk is driven by one thread for all endpoints, which is fast; `drivers` and `random_mix` run
  * smaller tables with the other drivers, `forms` with every way of forming a team. Tests run in
  * processes of their own; how many collectives they checked is added up in a file.
- * HEDDLE_STRESS_SCALE: of how many percent of the cases; by default half, or an eighth under
+ * HEDDLE_STRESS_SCALE: of how many percent of the cases; by default 30, or 8 under
  * AddressSanitizer.
  *
  * With CONFORMANCE_DEVICES, the program is another one: all buffers are in memory of emulated
@@ -39,9 +39,9 @@ static void end(void) {
 }
 #else
 #if defined(__SANITIZE_ADDRESS__)
-enum { PERCENT = 12 };
+enum { PERCENT = 8 };
 #else
-enum { PERCENT = 50 };
+enum { PERCENT = 30 };
 #endif
 
 static void begin(void) {

@@ -1,7 +1,7 @@
 /* test_collective_faults.c: every collective on devices, with every driver call failing once, and
  * with a device lost after each number of operations: nothing hangs, whoever is told UCC_OK has the
- * right result, an error has a line, and nothing is left. Of the calls and operations, one in seven
- * (19 under AddressSanitizer) for each type and manner, others for others; all with
+ * right result, an error has a line, and nothing is left. Of the calls and operations, one in 19
+ * (61 under AddressSanitizer) for each type and manner, others for others; all with
  * HEDDLE_STRESS_SCALE=100.
  */
 #include "core/log.h"
@@ -44,7 +44,7 @@ enum { DEVICES = 2 };
 
 /* Which ones fail: first, first + step... */
 static uint64_t step(void) {
-    return dose_step(13, 37);
+    return dose_step(19, 61);
 }
 
 static uint64_t first(const fault_case_t *f) {

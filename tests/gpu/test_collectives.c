@@ -23,7 +23,7 @@ typedef struct team_case {
 static uint64_t run(const team_case_t *c, uint64_t (*sweep)(const batch_params_t *params)) {
     batch_params_t params = {.world = {.size = c->size, .form = WORLD_OOB}, .driver = c->driver};
     device_cases_begin(c->config, c->kind);
-    batch_percent = 100 / dose_step(4, 10);
+    batch_percent = 100 / dose_step(6, 16);
     uint64_t wrong = sweep(&params);
     device_cases_end();
     return wrong;

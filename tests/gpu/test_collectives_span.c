@@ -3,6 +3,7 @@
  * tests (support/sweeps.h).
  */
 #include "support/device_cases.h"
+#include "support/dose.h"
 #include "support/probe.h"
 #include "support/processes.h"
 #include "support/sweeps.h"
@@ -63,6 +64,7 @@ static int work(const process_t *process, void *arg) {
     if (c->on_streams) {
         device_cases_on_streams();
     }
+    batch_percent = 100 / dose_step(2, 4);
     process_set(process, WRONG, sweep[c->sweep](&params));
     device_cases_end();
     return 0;

@@ -159,7 +159,7 @@ static batch_t *open_batch(const team_case_t *c, uint32_t times) {
     if (c->on_streams) {
         device_cases_on_streams();
     }
-    batch_percent = 100 / dose_step(4, 10);
+    batch_percent = 100 / dose_step(6, 16);
     return batch_open(&params);
 }
 

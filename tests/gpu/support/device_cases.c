@@ -132,7 +132,11 @@ static void case_from(void *to, const void *memory, size_t bytes) {
     device_from(to, memory, bytes);
 }
 
-enum { PERCENT = 3 };
+#if defined(__SANITIZE_ADDRESS__)
+enum { PERCENT = 1 };
+#else
+enum { PERCENT = 2 };
+#endif
 
 static uint64_t scale(void) {
     const char *text = getenv("HEDDLE_STRESS_SCALE");

@@ -10,7 +10,7 @@
  * are, whatever config says, and nobody looks for findings. The program has to be started with
  * LD_PRELOAD=libcuda.so.1, so that it calls that driver.
  *
- * HEDDLE_STRESS_SCALE is how many percent of the cases are run with DEVICE_CASES_ANY; by default 3,
+ * HEDDLE_STRESS_SCALE is how many percent of the cases are run with DEVICE_CASES_ANY; by default 2,
  * others for each configuration.
  */
 #ifndef TESTS_GPU_DEVICE_CASES_H_
