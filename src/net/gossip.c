@@ -15,6 +15,7 @@
  * A process that is known to be dead may live, for it was given up: what it thinks of others, who
  * have lost it, counts nothing any more. What a kernel has said counts, whoever tells it. So does
  * that this process itself is dead, if somebody tells it whom it has not given up: he believes it.
+ * Who goes says so himself, and all tell that on: whoever has given it up may be dead to others.
  */
 #include "net/internal.h"
 
@@ -106,7 +107,7 @@ static bool note(hd_net_t *net, const hd_words_t *words) {
         hd_net_known_t *subject = know(net, words->subject);
         bool known = subject->death >= words->status;
         subject->death = known ? subject->death : (uint8_t)words->status;
-        return !known;
+        return !known || hd_net_same_token(words->by, words->subject);
     }
     if (words->kind == HD_WORDS_ABORT) {
         bool known = hd_net_is_recent(net->aborts, HD_NET_ABORTS, net->n_aborts, words->subject[0]);
@@ -124,7 +125,8 @@ bool hd_words_are_new(hd_net_t *net, const hd_words_t *words, const uint64_t fro
     hd_lock(&net->lock);
     bool room = make_room(net);
     bool of_me = hd_net_same_token(words->subject, net->token) && !is_dead(net, from);
-    bool fact = words->kind == HD_WORDS_DEAD && (words->status == HD_DEAD_SURE || of_me);
+    bool own = hd_net_same_token(words->subject, words->by);
+    bool fact = words->kind == HD_WORDS_DEAD && (words->status == HD_DEAD_SURE || of_me || own);
     bool counts = words->kind == HD_WORDS_ABORT || fact || !is_dead(net, words->by);
     bool are_new = room && counts && count(know(net, words->by), words->number) && note(net, words);
     hd_unlock(&net->lock);

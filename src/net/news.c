@@ -72,6 +72,9 @@ static void look_for_damage(hd_net_t *net, const uint64_t token[2]) {
 
 static void take_dead(hd_net_t *net, const uint64_t token[2]) {
     if (hd_net_same_token(token, net->token)) {
+        if (!hd_net_is_given_up(net)) {
+            hd_net_tell_dead(net, token, HD_DEAD_JUDGED);
+        }
         be_given_up(net);
     } else {
         hd_peer_lose_all(net, token, "another process says that it is gone");

@@ -105,6 +105,13 @@ Test(gossip, that_this_process_is_dead_counts_whoever_says_it_if_a_living_one_te
     cr_expect(hd_words_are_new(net, &words, neighbour));
 }
 
+Test(gossip, who_goes_is_told_on_by_those_too_who_have_given_it_up) {
+    cr_expect(say_dead(7, 1, 1, HD_DEAD_JUDGED));
+    cr_expect_not(say_dead(7, 2, 1, HD_DEAD_JUDGED), "that is known");
+    cr_expect(say_dead(7, 7, 1, HD_DEAD_JUDGED));
+    cr_expect_not(say_dead(7, 7, 1, HD_DEAD_JUDGED), "once");
+}
+
 Test(gossip, what_nothing_has_come_of_is_new_when_it_is_said_again) {
     const hd_words_t words = {.kind = HD_WORDS_DEAD,
                               .status = HD_DEAD_SURE,
