@@ -418,6 +418,15 @@ static void connected(hd_watch_t *w, line_t *line) {
 
 /* --- what comes ------------------------------------------------------------------------------- */
 
+/* Where an accepted line comes from, its process listens, too: if it is refused there, it is gone.
+ * So all who had a line know it, not only those who had connected. */
+static void note_address(line_t *line) {
+    peer_t *peer = line->peer;
+    if (peer && line->accepted && line->ready && !peer->good) {
+        peer->good = hd_watch_attempt_from(&peer->record, line->fd);
+    }
+}
+
 static void open_line(hd_watch_t *w, line_t *line) {
     w->strangers -= line->accepted;
     line->state = OPEN;
@@ -529,6 +538,7 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
         return take_hello(w, line, bytes, n);
     case READY:
         line->ready = line->state == OPEN && line->accepted;
+        note_address(line);
         return line->ready;
     case GOODBYE:
         if (line->state != OPEN) {
@@ -624,7 +634,7 @@ static void be_deaf(hd_watch_t *w) {
 /* Whoever it is, from its host one can come here: if nothing does any more, that host is gone. */
 static void note_reached(hd_watch_t *w, int fd) {
     for (peer_t *peer = w->peers; peer; peer = peer->next) {
-        peer->reached = peer->reached || hd_watch_is_from(&peer->record, fd);
+        peer->reached = peer->reached || hd_watch_attempt_from(&peer->record, fd);
     }
 }
 
@@ -793,6 +803,11 @@ ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void
     }
     if (peer) {
         peer->record = record;
+        for (line_t *line = w->lines; line; line = line->next) {
+            if (line->peer == peer) {
+                note_address(line);
+            }
+        }
         peer->keeps++;
         peer->gone = false;
         peer->due = connects ? hd_ticks() : in_seconds(patience);

@@ -192,37 +192,54 @@ int hd_watch_bind(bool wide, uint16_t *port) {
     return fd;
 }
 
-/* Has it that address? */
-static bool is_among(const hd_watch_record_t *record, const struct sockaddr_storage *address) {
+typedef struct place {
+    uint16_t family; /* 4 or 6 */
+    uint8_t bytes[16];
+} place_t;
+
+static place_t place_of(const struct sockaddr_storage *address) {
     const struct sockaddr_storage at = *address;
-    uint8_t bytes[16] = {0};
-    uint16_t family = 6;
+    place_t place = {.family = 4};
     if (at.ss_family == AF_INET6) {
         const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)&at;
-        family = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 4 : 6;
-        memcpy(bytes, six->sin6_addr.s6_addr + (family == 4 ? 12 : 0), family == 4 ? 4 : 16);
+        place.family = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) ? 4 : 6;
+        memcpy(place.bytes, six->sin6_addr.s6_addr + (place.family == 4 ? 12 : 0),
+               place.family == 4 ? 4 : 16);
     } else {
-        family = 4;
-        memcpy(bytes, &((const struct sockaddr_in *)(const void *)&at)->sin_addr, 4);
+        memcpy(place.bytes, &((const struct sockaddr_in *)(const void *)&at)->sin_addr, 4);
     }
-    bool among = family == 4 && bytes[0] == IN_LOOPBACKNET;
-    for (uint32_t i = 0; i < record->n && !among; i++) {
-        among = record->line[i].family == family &&
-                memcmp(record->line[i].bytes, bytes, sizeof(bytes)) == 0;
+    return place;
+}
+
+/* Returns which of the record's addresses that is, from 1. 0: none. */
+static uint32_t number_of(const hd_watch_record_t *record, const place_t *place) {
+    uint32_t i = 0;
+    while (i < record->n &&
+           (record->line[i].family != place->family ||
+            memcmp(record->line[i].bytes, place->bytes, sizeof(place->bytes)) != 0)) {
+        i++;
     }
-    return among;
+    return i < record->n ? i + 1 : 0;
 }
 
 bool hd_watch_is_ours(const hd_watch_record_t *record, int fd) {
     struct sockaddr_storage at;
     socklen_t size = sizeof(at);
-    return getsockname(fd, (struct sockaddr *)&at, &size) == 0 && is_among(record, &at);
+    if (getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
+        return false;
+    }
+    const place_t place = place_of(&at);
+    return (place.family == 4 && place.bytes[0] == IN_LOOPBACKNET) || number_of(record, &place);
 }
 
-bool hd_watch_is_from(const hd_watch_record_t *record, int fd) {
+uint32_t hd_watch_attempt_from(const hd_watch_record_t *record, int fd) {
     struct sockaddr_storage at;
     socklen_t size = sizeof(at);
-    return getpeername(fd, (struct sockaddr *)&at, &size) == 0 && is_among(record, &at);
+    if (getpeername(fd, (struct sockaddr *)&at, &size) != 0) {
+        return 0;
+    }
+    const place_t place = place_of(&at);
+    return number_of(record, &place);
 }
 
 static int connect_to(int family, const struct sockaddr *to, socklen_t bytes) {

@@ -37,6 +37,7 @@ typedef struct world {
 static world_t *world;
 static uint32_t me;
 static bool forwards;
+static uint64_t host = 5;
 
 static void lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) {
     (void)arg;
@@ -62,7 +63,7 @@ static void identity_of(uint32_t side, uint64_t identity[2]) {
 }
 
 static hd_watch_t *open_side(uint32_t side) {
-    hd_watch_params_t params = {.host = 5, .lost = lost, .heard = heard};
+    hd_watch_params_t params = {.host = host, .lost = lost, .heard = heard};
     size_t bytes;
     me = side;
     identity_of(side, params.identity);
@@ -134,6 +135,36 @@ Test(watch, a_killed_process_is_lost_at_once_and_once) {
         hd_watch_look(w);
     }
     cr_assert_eq(world->side[0].lost, 1);
+    hd_watch_close(w);
+}
+
+/* What was not read makes a reset of its end, which is no proof between hosts; so it is asked, and
+ * refuses. This side has never connected to it before. */
+Test(watch, a_process_of_another_host_that_ends_with_words_unread_is_lost_at_who_had_accepted) {
+    make_world();
+    host = 6;
+    pid_t other = child(0, 1, 2, 1, false);
+    host = 5;
+    hd_watch_t *w = open_side(1);
+    hd_watch_record_t record;
+    cr_assert(hd_watch_parse(&record, world->side[1].address, world->side[1].bytes));
+    if (record.n == 0) {
+        kill(other, SIGKILL);
+        cr_skip_test("no device but the loopback one");
+    }
+    keep(w, 0);
+    cr_assert(look_until(w, &world->side[0].connected, 1));
+    cr_assert(look_until(w, &world->side[1].connected, 1));
+    kill(other, SIGSTOP);
+    for (int i = 0; i < 50; i++) {
+        hd_watch_tell(w, "words", 6, true);
+        hd_watch_look(w);
+        usleep(1000);
+    }
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    cr_assert(look_until(w, &world->side[1].lost, 1));
+    cr_assert_eq(world->side[1].lost_identity, 1000);
     hd_watch_close(w);
 }
 
