@@ -114,7 +114,7 @@ typedef struct hd_swap_place {
  * the team has failed. */
 typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
 
-enum { HD_WARM_PROCESSES = 8 }; /* most processes of a team whose ways are warmed */
+enum { HD_WARM_PROCESSES = 16 }; /* most processes of a team whose ways are warmed */
 
 struct hd_crossing {
     /* results of swaps with several endpoints here, by slot, each with room for a part from every
