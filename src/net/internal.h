@@ -219,9 +219,10 @@ struct hd_peer {
     _Atomic bool lost, left;
     _Atomic uint64_t lost_at; /* ns; written before `lost` */
     uint64_t host;            /* number of its host; 0: not known */
-    uint32_t breaks;  /* peers of this process before, whose ways broke soon though it lived */
-    uint64_t made_at; /* ns */
-    bool asked;       /* lane 0's: the watch looks for it, or it is known to be gone */
+    uint32_t breaks;    /* peers of this process before, whose ways broke soon though it lived */
+    uint64_t broken_at; /* ns: when the first of those broke */
+    uint64_t made_at;   /* ns */
+    bool asked;         /* lane 0's: the watch looks for it, or it is known to be gone */
     /* The other side has said that it has cut the ways; they were cut for it did not react. */
     _Atomic bool was_told, slow;
     hd_peer_link_t link[HD_NET_MOST_LANES];

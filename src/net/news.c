@@ -118,13 +118,14 @@ static void take_broken(hd_net_t *net, const uint64_t by[2]) {
 /* The ways to the peer break again and again, though it lives: one of the two goes. */
 static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
     bool mine = memcmp(net->token, peer->token, sizeof(net->token)) < 0;
-    if (waited < ANSWER * net->grace_ns) {
-        return; /* it may go itself */
+    bool heard = net->watch && hd_watch_hears(net->watch, peer->token);
+    if (waited < (mine ? ANSWER : 2 * ANSWER) * net->grace_ns) {
+        return; /* it may go itself, or give up this one */
     }
-    if (mine) {
+    if (mine || !heard) { /* one that is not heard may be dead: nobody goes for that */
         hd_net_tell_dead(net, peer->token, HD_DEAD_JUDGED);
         hd_peer_lose_all(net, peer->token, "the ways to it break again and again");
-    } else if (waited > 2 * ANSWER * net->grace_ns) {
+    } else {
         surrender(net, "the ways to another one break again and again");
     }
 }
@@ -150,8 +151,7 @@ static void judge_peers(hd_net_t *net, uint64_t now) {
     if (n_broken > 1 && 2 * n_broken > living) {
         surrender(net, "its ways to most others break again and again");
     } else if (broken) {
-        uint64_t since = atomic_load_explicit(&broken->lost_at, memory_order_relaxed);
-        part(net, broken, now > since ? now - since : 0);
+        part(net, broken, now > broken->broken_at ? now - broken->broken_at : 0);
     }
 }
 

@@ -213,6 +213,12 @@ hd_peer_t *hd_peer_of(hd_net_t *net, const hd_net_process_t *process) {
     }
     made->made_at = hd_clock_ns();
     made->breaks = breaks_of(old);
+    if (made->breaks) {
+        /* relaxed: written before it was lost */
+        made->broken_at = made->breaks > 1
+                              ? old->broken_at
+                              : atomic_load_explicit(&old->lost_at, memory_order_relaxed);
+    }
     hd_lock(&net->lock);
     hd_peer_t *peer = look_up(net, &known, token);
     if (peer == old) {

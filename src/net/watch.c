@@ -897,6 +897,16 @@ uint32_t hd_watch_connected(hd_watch_t *w) {
     return n;
 }
 
+bool hd_watch_hears(hd_watch_t *w, const uint64_t identity[2]) {
+    bool hears = false;
+    take();
+    for (const line_t *line = w->lines; line && !hears; line = line->next) {
+        hears = line->state == OPEN && is_same(line->identity, identity);
+    }
+    give_back();
+    return hears;
+}
+
 bool hd_watch_reaches(hd_watch_t *w, uint64_t host) {
     bool reaches = false;
     take();

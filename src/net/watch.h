@@ -90,6 +90,8 @@ int hd_watch_descriptor(const hd_watch_t *watch);
 void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes, bool lasting);
 /* Of kept processes: how many are connected. For tests and for heddle_info. */
 uint32_t hd_watch_connected(hd_watch_t *watch);
+/* Is there a connection to that process? */
+bool hd_watch_hears(hd_watch_t *watch, const uint64_t identity[2]);
 /* Is there a connection to a process of that host, or has its kernel at least taken one? */
 bool hd_watch_reaches(hd_watch_t *watch, uint64_t host);
 
