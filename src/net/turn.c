@@ -31,6 +31,7 @@ static void step_legs(hd_net_lane_t *lane) {
 static void look_at_watch(hd_net_lane_t *lane) {
     if (lane->number == 0 && lane->port.worker && lane->net->watch) {
         hd_watch_look(lane->net->watch);
+        hd_ask_look(lane->net);
     }
 }
 
