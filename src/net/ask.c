@@ -238,8 +238,9 @@ static void say_peers(report_t *r, const hd_net_team_t *team, bool all) {
     for (; peer; peer = peer->next) {
         hd_text_t clause = {0};
         int32_t number = -1;
-        bool odd = hd_peer_find(r->net, peer->token) == peer && hd_peer_say(peer, &clause);
-        if (hd_peer_find(r->net, peer->token) != peer || !(all || (odd && said++ < MOST_KNOWN))) {
+        bool latest = hd_peer_find(r->net, peer->token) == peer;
+        bool odd = latest && hd_peer_say(peer, &clause);
+        if (!latest || !(all || (odd && said++ < MOST_KNOWN))) {
             continue;
         }
         for (uint32_t i = 0; team && i < team->n; i++) {

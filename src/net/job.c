@@ -380,7 +380,7 @@ ucc_status_t hd_job_print(FILE *out, uint32_t pid) {
     if (status == UCC_OK) {
         status = listen_to(&job, fd);
     }
-    if (status == UCC_OK && !job.heard) {
+    if (status == UCC_OK && job.n == 0) {
         const char *state = hd_process_state((int32_t)pid);
         bool stopped = state && strcmp(state, "is stopped") == 0;
         hd_error("process %u does not answer within %.0f s: %s", pid, bound,

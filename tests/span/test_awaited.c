@@ -213,6 +213,27 @@ static int ask_as_the_last(const process_t *process) {
     return right ? 0 : 1;
 }
 
+/* Of one that is stopped: itself says nothing, and another one says why. */
+static int ask_a_stopped_one(const process_t *process) {
+    uint32_t first = (uint32_t)process_get(process, 0, PID);
+    pid_t second = (pid_t)process_get(process, 1, PID);
+    ucc_status_t status;
+    bool told = false;
+    deadline_t deadline = deadline_start("a process that is stopped");
+    char line[64];
+    snprintf(line, sizeof(line), "pid %d), which is stopped, does not answer\n", (int)second);
+    kill(second, SIGSTOP);
+    while (!told) {
+        char *text = ask(first, &status);
+        told = status == UCC_OK && strstr(text, line);
+        free(text);
+        deadline_poll(&deadline);
+    }
+    free(ask((uint32_t)second, &status));
+    kill(second, SIGCONT);
+    return status == UCC_ERR_TIMED_OUT ? 0 : 5;
+}
+
 /* As another user, and of this process, whose only thread asks. */
 static int ask_in_vain(const process_t *process) {
     ucc_status_t status;
@@ -239,6 +260,7 @@ static int ask_about_the_last(const process_t *process, void *arg) {
     if (process->me == LATE) {
         failed = ask_as_the_last(process);
         failed = failed ? failed : ask_in_vain(process);
+        failed = failed ? failed : ask_a_stopped_one(process);
     }
     join(process, world, &c);
     process_barrier(process);

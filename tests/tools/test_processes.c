@@ -185,35 +185,7 @@ Test(processes, info_shows_plans_among_any_number_of_processes_without_them) {
     free(out);
 }
 
-/* Asks again and again until all wait for the one that is stopped; then the one that is stopped. */
-Test(processes, info_asks_a_running_job_for_whom_it_waits) {
-    char *out;
-    int status = shell(
-        "export HEDDLE_BOOTSTRAP_KEY=of-this-test HEDDLE_LOG_LEVEL=error; d=$(mktemp -d); "
-        "run=\"exec $PERF --processes 2 --address 127.0.0.1:$PORT -n 1 -e 8 --seconds 60\"; "
-        "sh -c \"$run --rank 1 barrier\" >/dev/null 2>&1 & late=$!; "
-        "sh -c \"$run --rank 0 barrier\" >/dev/null 2>&1 & first=$!; "
-        "trap 'kill -KILL $first $late' EXIT; i=0; "
-        "until $INFO --job $first >$d/out 2>&1 || [ $i = 600 ]; do i=$((i+1)); sleep 0.1; done; "
-        "kill -STOP $late; i=0; "
-        "until $INFO --job $first >$d/out 2>&1 && grep -q '^1 process waits' $d/out || "
-        "[ $i = 20 ]; do i=$((i+1)); sleep 0.1; done; cat $d/out; "
-        "$INFO --job $late 2>&1; echo \"late $late status $?\"; rm -rf $d",
-        &out);
-    unsigned late = 0;
-    const char *end = strstr(out, "\nlate ");
-    cr_expect_eq(status, 0, "%s", out);
-    cr_assert(end && sscanf(end, "\nlate %u status 1", &late) == 1, "%s", out);
-    char line[128];
-    snprintf(line, sizeof(line), "pid %u), which is stopped, does not answer\n", late);
-    cr_expect_not_null(strstr(out, line), "no '%s' in %s", line, out);
-    snprintf(line, sizeof(line), "pid %u), which is stopped\n", late);
-    cr_expect_not_null(strstr(strstr(out, "1 process waits"), line), "no '%s' in %s", line, out);
-    snprintf(line, sizeof(line), "process %u does not answer within 3 s: it is stopped\n", late);
-    cr_expect_not_null(strstr(out, line), "no '%s' in %s", line, out);
-    free(out);
-}
-
+/* What is answered, tests/span/test_awaited.c looks at. */
 Test(processes, info_says_which_processes_can_not_be_asked) {
     static const struct {
         const char *pid, *says;
