@@ -1,8 +1,7 @@
 /* gossip.c: what is told to all processes by the watch's connections, and what has been heard
  * there: that a process is DEAD, that a link between two hosts is CUT, that the ways between two
  * processes are BROKEN, that a team was ABORTed, and that somebody ASKs (ask.c). What follows from
- * words that come is news.c's
- * business. Any thread may call, under a lane's lock or the watch's.
+ * words that come is news.c's business. Any thread may call, under a lane's lock or the watch's.
  *
  * Each process numbers what it says, and who hears it tells it on if that number of that process is
  * new. For every process that has ever said anything, the highest number is known, and which of the
