@@ -366,8 +366,8 @@ struct hd_net_team {
     void (*swapped)(void *arg);
     void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to);
     void *arg;
-    hd_lock_t
-        telling; /* around calls of failed and tell: whoever destroys the team waits for their end */
+    /* around calls of failed and tell: whoever destroys the team waits for their end */
+    hd_lock_t telling;
     bool destroyed;       /* under `telling` */
     bool leaves;          /* the others are told at the end that this process has left it, ... */
     uint64_t last;        /* ... after this exchange */
@@ -384,7 +384,7 @@ struct hd_net_team {
 
 /* --- what processes tell each other by the watch ---------------------------------------------- */
 
-/* DEAD, ABORT, CUT, BROKEN and ASK travel, so their numbers stay; the others are what this process's
+/* DEAD, ABORT, CUT, BROKEN and ASK travel, so their numbers stay; the others are what the process's
  * own watch has found. */
 typedef enum hd_words_kind {
     HD_WORDS_LOST = 1,

@@ -347,7 +347,7 @@ static void swapped(void *arg) {
     hd_bell_ring(&crossing->group->home.bell);
 }
 
-/* The net's `tell`. Called under a lane's lock; the crossing, and its group, are there meanwhile. */
+/* The net's `tell`. Called under a lane's lock; the crossing and its group are there meanwhile. */
 static void say(void *arg, void (*line)(void *to, const char *text), void *to) {
     hd_group_tell(((const hd_crossing_t *)arg)->group, line, to);
 }
