@@ -1,6 +1,7 @@
 /* heddle_info.c: prints what the library knows: its build, the machine, the trees it would use, all
  * configuration variables, and which protocol runs per collective and size; and, for processes that
- * it starts or that a launcher has started, what connects them.
+ * it starts or that a launcher has started, what connects them; and for whom those of a running job
+ * wait.
  */
 #include <getopt.h>
 #include <heddle/heddle.h>
@@ -32,6 +33,9 @@ static void help(void) {
          "                      other: the transports that UCX selects, and the plans among them\n"
          "      --launched      the same among the processes of a launcher, found by\n"
          "                      HEDDLE_BOOTSTRAP_ADDRESS and _KEY (see <heddle/bootstrap.h>)\n"
+         "      --job PID       ask a running process of yours, and through it all processes of\n"
+         "                      its job, for whom they wait; exit status 1: it can't be asked, or\n"
+         "                      does not answer\n"
          "  -h, --help");
 }
 
@@ -43,6 +47,17 @@ static bool parse_endpoints(const char *text, uint32_t *endpoints) {
         return false;
     }
     *endpoints = (uint32_t)number;
+    return true;
+}
+
+static bool parse_pid(const char *text, uint32_t *pid) {
+    char *end = NULL;
+    unsigned long number = strtoul(text, &end, 10);
+    if (end == text || *end != '\0' || text[0] == '-' || number == 0 || number > INT32_MAX) {
+        fprintf(stderr, "heddle_info: '%s' is not the number of a process\n", text);
+        return false;
+    }
+    *pid = (uint32_t)number;
     return true;
 }
 
@@ -126,7 +141,7 @@ static int show_processes(uint32_t n, bool launched) {
 #endif
 
 int main(int argc, char **argv) {
-    enum { PROCESSES = 300, LAUNCHED };
+    enum { PROCESSES = 300, LAUNCHED, JOB };
     enum { SECTION = 256 }; /* SECTION + i stands for bit i of heddle_info_flags_t */
     static const struct option options[] = {
         {"build", no_argument, NULL, SECTION + 0},
@@ -139,16 +154,21 @@ int main(int argc, char **argv) {
         {"endpoints", required_argument, NULL, 'n'},
         {"processes", required_argument, NULL, PROCESSES},
         {"launched", no_argument, NULL, LAUNCHED},
+        {"job", required_argument, NULL, JOB},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     uint64_t flags = 0;
-    uint32_t endpoints = 0, processes = 0;
+    uint32_t endpoints = 0, processes = 0, job = 0;
     bool launched = false;
     int option;
     while ((option = getopt_long(argc, argv, "n:h", options, NULL)) != -1) {
         if (option == LAUNCHED) {
             launched = true;
+        } else if (option == JOB) {
+            if (!parse_pid(optarg, &job)) {
+                return 2;
+            }
         } else if (option == PROCESSES) {
             if (!parse_endpoints(optarg, &processes)) {
                 return 2;
@@ -166,6 +186,9 @@ int main(int argc, char **argv) {
     if (optind < argc) {
         fprintf(stderr, "heddle_info: unexpected '%s'. Try heddle_info --help.\n", argv[optind]);
         return 2;
+    }
+    if (job) {
+        return heddle_job_print(stdout, job) != UCC_OK; /* which has said why not */
     }
     if (processes || launched) {
         return show_processes(processes, launched);

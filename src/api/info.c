@@ -2,6 +2,7 @@
 #include "api/api.h"
 
 #include "gpu/gpu.h"
+#include "net/ask.h"
 #include "net/net.h"
 #include "device/device.h"
 #include "span/internal.h"
@@ -204,6 +205,17 @@ ucc_status_t heddle_net_traffic(heddle_net_traffic_t *traffic) {
                                       .messages_received = all.messages_received,
                                       .bytes_received = all.bytes_received};
     return UCC_OK;
+}
+
+ucc_status_t heddle_job_print(FILE *stream, uint32_t pid) {
+    if (!hd_api_pointer(stream, "stream", __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    if (pid == 0 || pid > INT32_MAX) {
+        hd_error("%s: %u is no process", __func__, pid);
+        return UCC_ERR_INVALID_PARAM;
+    }
+    return hd_job_print(stream, pid);
 }
 
 ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints) {

@@ -89,6 +89,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET_LANES,        /* uint: 1..8 */
     HD_CFG_LIB_NET_SWAP_MAX,     /* uint: 0..4096 */
     HD_CFG_LIB_NET_WATCH,        /* bool */
+    HD_CFG_LIB_NET_ASK,          /* bool */
     HD_CFG_LIB_NET_WATCH_DEVICES, /* string: names, or empty */
     HD_CFG_LIB_NET_LOST_AFTER,    /* double: seconds */
     HD_CFG_LIB_NET_GRACE,         /* double: seconds */

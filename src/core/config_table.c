@@ -315,6 +315,13 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                               .meaning =
                                   "Whether processes of a team watch each other by idle TCP "
                                   "connections of their own. n: what UCX notices has to do."},
+    [HD_CFG_LIB_NET_ASK] = {.scope = HD_CFG_SCOPE_LIB,
+                            .type = HD_CFG_BOOL,
+                            .name = "NET_ASK",
+                            .value = "y",
+                            .meaning = "Whether a process with teams of several processes can be "
+                                       "asked for whom its job waits, by its user: heddle_info "
+                                       "--job PID. Needs NET_WATCH."},
     [HD_CFG_LIB_NET_WATCH_DEVICES] =
         {.scope = HD_CFG_SCOPE_LIB,
          .type = HD_CFG_STRING,

@@ -149,6 +149,8 @@ void hd_form_name_missing(const ucc_team_h team, hd_text_t *text);
 
 /* STEP_SPLIT: tells the other processes who takes part, and goes on when all have. */
 ucc_status_t hd_form_split(ucc_team_h team);
+/* For people: adds for which processes it waits. False: for none, or that can't be seen. */
+bool hd_form_split_awaits(const ucc_team_h team, hd_text_t *text);
 /* Called by an endpoint that has failed in STEP_SPLIT, and has failed the meeting: sees to it that
  * the other processes learn of that. If nobody here can tell them, the parent fails. */
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why);

@@ -149,6 +149,14 @@ static ucc_status_t drive(const hd_split_t *split) {
     return status;
 }
 
+bool hd_form_split_awaits(const ucc_team_h team, hd_text_t *text) {
+    hd_forming_t *f = team->forming;
+    hd_split_t *split = hd_meeting_is_complete(f->meeting)
+                            ? hd_meeting_prelude(f->meeting, make_split, f, unref)
+                            : NULL;
+    return split && hd_net_leg_awaits(split->crossing->team, &split->leg, text);
+}
+
 /* --- the team --------------------------------------------------------------------------------- */
 
 /* The exchange is over. Returns UCC_OK, or why a process could not take part. */

@@ -5,6 +5,8 @@
 #include "net/internal.h"
 
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* An address is this head, then each lane's address, and the watch's, beginning at
  * multiples of 8 bytes. */
@@ -16,10 +18,11 @@ typedef struct head {
     uint32_t lane_bytes[HD_NET_MOST_LANES];
     uint32_t watch_bytes;
     uint64_t token[2];
+    hd_net_who_t who;
 } head_t;
 _Static_assert(sizeof(head_t) % 8 == 0, "the first lane's address is aligned");
 
-enum { MAGIC = 0x6c646864, VERSION = 3, MOST_BYTES = 1 << 20 };
+enum { MAGIC = 0x6c646864, VERSION = 4, MOST_BYTES = 1 << 20 };
 
 static size_t padded(size_t bytes) {
     return (bytes + 7) / 8 * 8;
@@ -36,6 +39,28 @@ static uint32_t check_of(head_t head, const void *rest) {
     head.check = 0;
     return check_more(check_more(2166136261u, &head, sizeof(head)), rest,
                       head.bytes - sizeof(head));
+}
+
+/* A name that can be printed, whatever has come. */
+static void clean(char name[HD_NET_HOST_NAME]) {
+    name[HD_NET_HOST_NAME - 1] = '\0';
+    for (char *c = name; *c; c++) {
+        *c = (char)(*c > ' ' && *c <= '~' ? *c : '?');
+    }
+    if (!*name) {
+        strcpy(name, "?");
+    }
+}
+
+static hd_net_who_t who_am_i(void) {
+    hd_net_who_t who = {.pid = (uint32_t)getpid()};
+    struct stat space;
+    if (stat("/proc/self/ns/pid", &space) == 0) {
+        who.space = (uint32_t)space.st_ino;
+    }
+    (void)gethostname(who.host, sizeof(who.host) - 1); /* what does not fit is cut off */
+    clean(who.host);
+    return who;
 }
 
 bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach) {
@@ -61,16 +86,20 @@ bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *rea
     }
     reach->lanes = head.lanes;
     memcpy(reach->token, head.token, sizeof(head.token));
+    reach->who = head.who;
+    clean(reach->who.host);
     reach->watch = next;
     reach->watch_bytes = head.watch_bytes;
     return left == padded(head.watch_bytes);
 }
 
 ucc_status_t hd_net_address_make(hd_net_t *net) {
+    net->who = who_am_i();
     head_t head = {.magic = MAGIC,
                    .version = VERSION,
                    .lanes = net->lanes,
-                   .token = {net->token[0], net->token[1]}};
+                   .token = {net->token[0], net->token[1]},
+                   .who = net->who};
     void *part[HD_NET_MOST_LANES] = {0};
     size_t bytes = sizeof(head), at = sizeof(head), watch_bytes = 0;
     ucc_status_t status = UCC_OK;

@@ -1,7 +1,7 @@
 /* gossip.c: what is told to all processes by the watch's connections, and what has been heard
  * there: that a process is DEAD, that a link between two hosts is CUT, that the ways between two
- * processes are BROKEN, and that a team was ABORTed. What follows from words that come is news.c's
- * business. Any thread may call, under a lane's lock or the watch's.
+ * processes are BROKEN, that a team was ABORTed, and that somebody ASKs (ask.c). What follows from
+ * words that come is news.c's business. Any thread may call, under a lane's lock or the watch's.
  *
  * Each process numbers what it says, and who hears it tells it on if that number of that process is
  * new. For every process that has ever said anything, the highest number is known, and which of the
@@ -211,4 +211,8 @@ void hd_net_tell_cut(hd_net_t *net, uint64_t host) {
 
 void hd_net_refuse(hd_net_t *net, uint64_t wire, ucc_status_t why) {
     tell(net, (hd_words_t){.kind = HD_WORDS_ABORT, .status = (int32_t)why, .subject = {wire, 0}});
+}
+
+void hd_net_tell_ask(hd_net_t *net, uint64_t ask) {
+    tell(net, (hd_words_t){.kind = HD_WORDS_ASK, .subject = {ask, 0}});
 }

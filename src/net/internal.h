@@ -3,6 +3,7 @@
  *
  * Files call downward, in this order, from the top: each calls files below it alone.
  *
+ *     job                          asks other processes; for people
  *     show                         for people
  *     team_make                    making a team, and its end
  *     net                          opening and closing; what UCX brings
@@ -10,6 +11,8 @@
  *     turn                         what a lane's holder does, and pumping
  *     sleep                        who sleeps for other processes
  *     losses, news                 what follows from losses, and from what the watch has heard
+ *     ask                          answers who asks for whom the processes wait
+ *     awaited                      for whom something waits, for people
  *     deaf                         whether this process still hears
  *     start, match                 legs come, and messages come
  *     plan, families               how a leg runs, and by which functions
@@ -50,12 +53,14 @@
 #include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "net/ask.h"
 #include "net/net.h"
 #include "net/ucx.h"
 #include "net/watch.h"
 #include "net/wire.h"
 #include "threads/clock.h"
 #include "threads/lock.h"
+#include "threads/stall.h"
 #include "threads/trace.h"
 
 #include <ck_stack.h>
@@ -91,7 +96,8 @@ enum {
     HD_NET_LOOK_MS = 20,      /* or so long */
     HD_NET_CLOCK_TURNS = 16,  /* after which it is seen how long that was */
     HD_NET_LOSS_TURNS = 16,   /* from one look at the clock to the next, while there are losses */
-    HD_NET_CLOSED = 256       /* legs that a team's lane remembers when they are over */
+    HD_SWAP_LAG = 12,   /* numbers that a process may be behind one that ends a swap: swap.c */
+    HD_NET_CLOSED = 256 /* legs that a team's lane remembers when they are over */
 };
 
 typedef struct hd_net_lane hd_net_lane_t;
@@ -195,6 +201,14 @@ struct hd_net_lane {
 
 /* --- peers ------------------------------------------------------------------------------------ */
 
+enum { HD_NET_HOST_NAME = 40 };
+
+/* A process as people know it. As it travels in addresses. */
+typedef struct hd_net_who {
+    uint32_t pid, space; /* space: tells pid namespaces of one host apart; 0: not known */
+    char host[HD_NET_HOST_NAME];
+} hd_net_who_t;
+
 /* Of the lane. */
 typedef struct hd_peer_link {
     hd_ucx_link_t ucx; /* first */
@@ -217,8 +231,10 @@ struct hd_peer {
     /* lost: its ways are cut, and teams that were made before fail when they need it. Later ones
      * have another peer for the process, if that lives. left: it has said so. */
     _Atomic bool lost, left;
-    _Atomic uint64_t lost_at; /* ns; written before `lost` */
-    uint64_t host;            /* number of its host; 0: not known */
+    _Atomic uint64_t lost_at;  /* ns; written before `lost` */
+    _Atomic(const char *) why; /* it was lost: a constant, for people; written likewise */
+    hd_net_who_t who;
+    uint64_t host;      /* number of its host; 0: not known */
     uint32_t breaks;    /* peers of this process before, whose ways broke soon though it lived */
     uint64_t broken_at; /* ns: when the first of those broke */
     uint64_t made_at;   /* ns */
@@ -349,11 +365,13 @@ struct hd_net_team {
     uint8_t choice[HD_NET_FAMILIES]; /* hd_net_algorithm_t; HD_NET_NOTHING: as plan.c thinks best */
     void (*failed)(void *arg, ucc_status_t why);
     void (*swapped)(void *arg);
+    void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to);
     void *arg;
-    hd_lock_t telling; /* around the call of failed: whoever destroys the team waits for its end */
-    bool destroyed;    /* under `telling` */
-    bool leaves;       /* the others are told at the end that this process has left it, ... */
-    uint64_t last;     /* ... after this exchange */
+    /* around calls of failed and tell: whoever destroys the team waits for their end */
+    hd_lock_t telling;
+    bool destroyed;       /* under `telling` */
+    bool leaves;          /* the others are told at the end that this process has left it, ... */
+    uint64_t last;        /* ... after this exchange */
     _Atomic int failure;  /* ucc_status_t; UCC_OK: none */
     _Atomic int aborting; /* what the others are told; UCC_OK: nothing */
     bool relays; /* by who set `aborting`: another process has told; before the item is handed */
@@ -367,8 +385,8 @@ struct hd_net_team {
 
 /* --- what processes tell each other by the watch ---------------------------------------------- */
 
-/* DEAD, ABORT, CUT and BROKEN travel, so their numbers stay; the others are what this process's own
- * watch has found. */
+/* DEAD, ABORT, CUT, BROKEN and ASK travel, so their numbers stay; the others are what the process's
+ * own watch has found. */
 typedef enum hd_words_kind {
     HD_WORDS_LOST = 1,
     HD_WORDS_LEFT,
@@ -377,7 +395,8 @@ typedef enum hd_words_kind {
     HD_WORDS_SILENT,
     HD_WORDS_UNREACHED,
     HD_WORDS_CUT,
-    HD_WORDS_BROKEN
+    HD_WORDS_BROKEN,
+    HD_WORDS_ASK
 } hd_words_kind_t;
 
 /* What is known of the life of a process. JUDGED: it has to go, but may live. SURE: the kernel of
@@ -389,7 +408,7 @@ typedef struct hd_words {
     uint32_t kind;  /* hd_words_kind_t */
     int32_t status; /* of an ABORT: an error; of a DEAD: hd_death_t */
     /* a token; of an ABORT: a team's wire id, and 0; of a CUT: the host of whose word it is, and
-     * the one that nothing of it reaches */
+     * the one that nothing of it reaches; of an ASK: the question, and 0 */
     uint64_t subject[2];
     uint64_t by[2];  /* whose word it is: a token */
     uint64_t number; /* counts that process's words; from 1 */
@@ -424,6 +443,37 @@ typedef struct hd_net_ping {
     bool under_way, broken;
 } hd_net_ping_t;
 
+/* --- who asks (ask.c) ------------------------------------------------------------------------- */
+
+enum { HD_NET_ASKERS = 4, HD_NET_ASKED = 16 };
+
+typedef struct hd_queued hd_queued_t;
+
+/* A connection of heddle_info --job. */
+typedef struct hd_asker {
+    int fd;         /* -1: none */
+    uint64_t ask;   /* names its question; 0: it has not asked yet */
+    uint64_t since; /* ns */
+    hd_queued_t *first, *last;
+    uint32_t n; /* queued */
+} hd_asker_t;
+
+/* A question that was heard of, and the token of the process that has told it. */
+typedef struct hd_net_asked {
+    uint64_t ask, from[2];
+} hd_net_asked_t;
+
+typedef struct hd_net_asks {
+    int listener; /* -1: none */
+    bool ready;   /* somebody has come, or a connection is worth a look */
+    bool entered; /* other lanes were: something may have been handed meanwhile */
+    hd_asker_t asker[HD_NET_ASKERS];
+    hd_net_asked_t asked[HD_NET_ASKED]; /* the last ones */
+    uint32_t n_asked;
+    uint64_t since; /* ns: when the last second of questions began, and how many it has had */
+    uint32_t n_since;
+} hd_net_asks_t;
+
 /* --- the network ------------------------------------------------------------------------------ */
 
 enum {
@@ -443,6 +493,7 @@ struct hd_net {
     _Atomic uint32_t losses; /* how many */
     uint64_t token[2];       /* random */
     uint64_t host;           /* as the watch counts hosts */
+    hd_net_who_t who;        /* this process */
     _Atomic uint64_t n_said; /* words of this process */
     /* In lane 0: */
     _Atomic bool given_up; /* by all others; written there alone */
@@ -456,6 +507,7 @@ struct hd_net {
     hd_net_ping_t probe[HD_NET_MOST_LANES]; /* to each lane */
     uint64_t n_probes, probed_at;           /* rounds of them; ns: when the last one began */
     uint32_t probe_looks;                   /* how often it was looked for */
+    hd_net_asks_t asks;
     /* by lane 0's holder, while the lane has a worker, or with a reference */
     struct hd_watch *watch;
     uint64_t grace_ns, cut_off_ns;
@@ -536,6 +588,7 @@ hd_net_data_t *hd_net_cut(const hd_net_data_t *data, uint32_t parts, void *memor
 typedef struct hd_net_reach {
     uint32_t lanes;
     uint64_t token[2];
+    hd_net_who_t who;
     const void *lane[HD_NET_MOST_LANES]; /* each one's address */
     const void *watch;
     size_t watch_bytes; /* 0: none */
@@ -573,6 +626,8 @@ bool hd_net_is_surely_dead(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2], hd_death_t death);
 void hd_net_tell_broken(hd_net_t *net, const uint64_t token[2]);
 void hd_net_tell_cut(hd_net_t *net, uint64_t host);
+/* The same of a question: for whom do you wait? */
+void hd_net_tell_ask(hd_net_t *net, uint64_t ask);
 /* Makes room for what that process says, and for what is said of it. False: no memory. */
 bool hd_gossip_meet(hd_net_t *net, const uint64_t token[2]);
 /* What is known of the process with this token. NULL: nothing is. The caller holds the net's
@@ -983,6 +1038,38 @@ bool hd_net_close_prober(hd_net_t *net);
 /* Fails the lane's legs that need peers that were lost, and cuts the ways to those. Under its
  * lock. */
 void hd_net_tell_losses(hd_net_lane_t *lane);
+
+/* --- ask.c: in lane 0, under its lock --------------------------------------------------------- */
+
+/* listens: at a socket of this process's; else it only answers to others' questions. */
+void hd_ask_open(hd_net_t *net, bool listens);
+/* Before the watch is closed; and in the child of a fork. */
+void hd_ask_close(hd_net_t *net);
+void hd_ask_abandon(hd_net_t *net);
+/* Takes questions, if the watch has seen that there are some. */
+void hd_ask_look(hd_net_t *net);
+/* Another process has told of a question: answers it. */
+void hd_ask_hear(hd_net_t *net, uint64_t ask, const uint64_t from[2]);
+/* The watch calls these, under its lock: somebody asks; a mail has come. */
+void hd_ask_asked(void *net);
+void hd_ask_mail(void *net, const void *bytes, size_t n);
+
+/* --- awaited.c -------------------------------------------------------------------------------- */
+
+enum { HD_NET_AWAITED = 64 };
+
+/* Processes of a team that are waited for, by their numbers; no more than there is room for. */
+typedef struct hd_net_awaited {
+    uint32_t n, process[HD_NET_AWAITED];
+} hd_net_awaited_t;
+
+/* What is known of the peer, as a clause (", which is stopped"). False: that it is there, or
+ * nothing. The caller is not in a call of the watch's. */
+bool hd_peer_say(hd_peer_t *peer, hd_text_t *text);
+/* For whom a leg waits, under its lane's lock, or swap k, which has begun: adds them to *all, too,
+ * unless that is NULL. False: for nobody, as far as can be seen. */
+bool hd_leg_say(const hd_leg_t *leg, hd_text_t *text, hd_net_awaited_t *all);
+bool hd_swap_say(const hd_net_team_t *team, uint64_t k, hd_text_t *text, hd_net_awaited_t *all);
 
 /* --- sleep.c ---------------------------------------------------------------------------------- */
 

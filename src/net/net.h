@@ -32,6 +32,7 @@
 
 #include "core/coll.h"
 #include "core/config.h"
+#include "threads/stall.h"
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -92,6 +93,9 @@ typedef struct hd_net_team_params {
     void (*failed)(void *arg, ucc_status_t why);
     /* All parts of a swap are there: whoever sleeps may go on. Again and again, as `failed`. */
     void (*swapped)(void *arg);
+    /* For people: calls `line` for each line of what its endpoints here do. Under lane 0's lock; it
+     * must not wait. NULL: nothing is known. */
+    void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to);
     void *arg;
 } hd_net_team_params_t;
 
@@ -362,6 +366,12 @@ void hd_net_look(hd_net_t *net);
 struct hd_fd_waiter *hd_net_fd_waiter(void);
 
 /* --- for people (show.c) ---------------------------------------------------------------------- */
+
+/* Adds for which processes the leg, or swap k, which has begun, waits, and what is known of those.
+ * Nothing of the leg is read unless a lane has it. False: that can't be seen. Any thread that is in
+ * no lane. */
+bool hd_net_leg_awaits(const hd_net_team_t *team, const hd_leg_t *leg, hd_text_t *text);
+bool hd_net_swap_awaits(const hd_net_team_t *team, uint64_t k, hd_text_t *text);
 
 /* The lanes, and for each other process what UCX has selected for each lane's way to it. Any
  * thread; waits for the lanes' locks. */

@@ -38,6 +38,7 @@ static const uint64_t away = 200000000;
 typedef struct news {
     hd_net_item_t item; /* must stay first */
     hd_words_t words;
+    uint64_t from[2]; /* who has told them: a token; of what this process has found: 0, 0 */
 } news_t;
 
 /* --- in lane 0, under its lock: who is gone --------------------------------------------------- */
@@ -247,7 +248,8 @@ static void take_loss(hd_net_t *net, const hd_words_t *words, hd_peer_t *peer) {
 
 static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_net_t *net = lane->net;
-    const hd_words_t words = ((const news_t *)(const void *)item)->words;
+    const news_t news = *(const news_t *)(const void *)item;
+    const hd_words_t words = news.words;
     hd_free(item);
     if (!net->lane[0].port.worker) {
         return; /* closed meanwhile: there are no peers, and no watch */
@@ -262,6 +264,8 @@ static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
         if (hd_net_same_token(words.subject, net->token)) {
             take_broken(net, words.by);
         }
+    } else if (words.kind == HD_WORDS_ASK) {
+        hd_ask_hear(net, words.subject[0], news.from);
     } else {
         hd_peer_t *peer = hd_peer_find(net, words.subject);
         if (peer) {
@@ -272,7 +276,7 @@ static void take_news(hd_net_lane_t *lane, hd_net_item_t *item) {
 
 /* --- from the watch: under its lock ----------------------------------------------------------- */
 
-static bool hand(hd_net_t *net, const hd_words_t *words) {
+static bool hand(hd_net_t *net, const hd_words_t *words, const uint64_t from[2]) {
     news_t *news = hd_alloc(alignof(news_t), sizeof(*news));
     if (!news) {
         hd_error("no memory for the news that a process is gone, or a team has failed");
@@ -280,6 +284,7 @@ static bool hand(hd_net_t *net, const hd_words_t *words) {
     }
     news->item.take = take_news;
     news->words = *words;
+    memcpy(news->from, from, sizeof(news->from));
     hd_net_lane_hand(&net->lane[0], &news->item);
     return true;
 }
@@ -289,7 +294,8 @@ static void on_lost(void *arg, const uint64_t token[2], hd_watch_loss_t how) {
                                     [HD_WATCH_DEAD] = HD_WORDS_LOST,
                                     [HD_WATCH_SILENT] = HD_WORDS_SILENT,
                                     [HD_WATCH_UNREACHED] = HD_WORDS_UNREACHED};
-    (void)hand(arg, &(hd_words_t){.kind = kind[how], .subject = {token[0], token[1]}});
+    static const uint64_t nobody[2];
+    (void)hand(arg, &(hd_words_t){.kind = kind[how], .subject = {token[0], token[1]}}, nobody);
 }
 
 static bool make_sense(const hd_words_t *words) {
@@ -305,6 +311,8 @@ static bool make_sense(const hd_words_t *words) {
         return !hd_net_same_token(words->subject, nobody);
     case HD_WORDS_CUT:
         return words->subject[0] && words->subject[1] && words->subject[0] != words->subject[1];
+    case HD_WORDS_ASK:
+        return words->subject[0] != 0;
     case HD_WORDS_ABORT:
         return words->status < 0 && words->status > UCC_ERR_LAST;
     default:
@@ -321,7 +329,7 @@ static hd_watch_relay_t on_words(void *arg, const uint64_t token[2], const void 
     if (!make_sense(&words) || !hd_words_are_new(arg, &words, token)) {
         return HD_WATCH_NOBODY;
     }
-    if (!hand(arg, &words)) {
+    if (!hand(arg, &words, token)) {
         hd_words_forget(arg, &words); /* when somebody says it again, it is new */
     }
     return hd_words_last(&words) ? HD_WATCH_ALL : HD_WATCH_THOSE_HERE;
@@ -340,15 +348,19 @@ void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
                                 .devices = hd_config_string(config, HD_CFG_LIB_NET_WATCH_DEVICES),
                                 .lost = on_lost,
                                 .heard = on_words,
+                                .mail = hd_ask_mail,
+                                .asked = hd_ask_asked,
                                 .arg = net};
     net->watch = NULL;
     if (hd_config_bool(config, HD_CFG_LIB_NET_WATCH) && !(net->watch = hd_watch_open(&params))) {
         hd_warn("the end of other processes is noticed by UCX alone, late or never");
     }
+    hd_ask_open(net, hd_config_bool(config, HD_CFG_LIB_NET_ASK));
 }
 
 void hd_net_watch_close(hd_net_t *net) {
     hd_watch_t *watch = net->watch;
+    hd_ask_close(net);
     net->watch = NULL; /* before: a child of a fork looks at it */
     if (watch) {
         hd_watch_close(watch);

@@ -21,9 +21,10 @@ static const uint64_t SOON_NS = 10000000000;
 /* --- loss ------------------------------------------------------------------------------------- */
 
 void hd_peer_lose(hd_peer_t *peer, const char *why) {
-    /* relaxed: two lanes may write the time, and either will do */
+    /* relaxed, all: two lanes may write the time and the cause, and either will do */
     if (!atomic_load_explicit(&peer->lost, memory_order_relaxed)) {
         atomic_store_explicit(&peer->lost_at, hd_clock_ns(), memory_order_relaxed);
+        atomic_store_explicit(&peer->why, why, memory_order_relaxed);
     }
     /* release: the time; pairs with hd_peer_is_gone, with abandon in leg.c, and with judge_peers in
      * news.c. Others only look whether the peer is lost, and will look again. */
@@ -140,6 +141,7 @@ static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
     (void)hd_net_address_parse(peer->address, process->bytes, &reach); /* it points into the copy */
     memcpy(peer->token, reach.token, sizeof(peer->token));
     peer->lanes = reach.lanes;
+    peer->who = reach.who;
     for (uint32_t l = 0; l < peer->lanes; l++) {
         peer->link[l] =
             (hd_peer_link_t){.ucx = {.lost = on_lost}, .peer = peer, .address = reach.lane[l]};

@@ -49,6 +49,37 @@ void hd_net_print_team(hd_net_team_t *team, FILE *out) {
             (unsigned long long)sent.told);
 }
 
+/* Of a lane that another thread does not leave for long, nothing is said. */
+static bool find_and_say(hd_net_lane_t *lane, const hd_leg_t *leg, hd_text_t *text) {
+    enum { TRIES = 1000 };
+    uint32_t tries = 0;
+    bool any = false;
+    while (tries < TRIES && !hd_net_lane_enter(lane)) {
+        hd_give_way();
+        tries++;
+    }
+    if (tries == TRIES) {
+        return false;
+    }
+    for (const hd_leg_t *l = lane->legs; l && !any; l = l->next) {
+        any = l == leg && hd_leg_say(leg, text, NULL);
+    }
+    hd_net_lane_leave(lane);
+    return any;
+}
+
+bool hd_net_leg_awaits(const hd_net_team_t *team, const hd_leg_t *leg, hd_text_t *text) {
+    bool any = false;
+    for (uint32_t l = 0; l < team->lanes && !any; l++) {
+        any = find_and_say(&team->net->lane[l], leg, text);
+    }
+    return any;
+}
+
+bool hd_net_swap_awaits(const hd_net_team_t *team, uint64_t k, hd_text_t *text) {
+    return hd_swap_say(team, k, text, NULL);
+}
+
 void hd_net_print_plans(const hd_config_t *config, uint32_t n, FILE *out) {
     static const size_t size[] = {8, 1024, 8192, 16384, 65536, 262144, 1048576, 16777216};
     enum { SIZES = sizeof(size) / sizeof(size[0]) };

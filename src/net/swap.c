@@ -37,8 +37,8 @@
 
 enum {
     MOST_LATE = HD_SWAP_PROCESSES * HD_SWAP_SLOTS, /* of a team; more fails it */
-    FAR = 4096, /* numbers from the latest; all processes are within some dozens of it */
-    LAG = 12,   /* see above */
+    FAR = 4096,        /* numbers from the latest; all processes are within some dozens of it */
+    LAG = HD_SWAP_LAG, /* see above */
     TELL = LAG / 2,
     TRACE_MARK = 5 /* tells the names of swaps' messages in a trace from those of others */
 };

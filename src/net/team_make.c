@@ -186,6 +186,7 @@ static void set(hd_net_team_t *team, hd_net_t *net, const hd_net_team_params_t *
     team->forks = hd_forks();
     team->failed = params->failed;
     team->swapped = params->swapped;
+    team->tell = params->tell;
     team->arg = params->arg;
     hd_net_read_choices(team->choice, params->config);
 }

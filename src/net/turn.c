@@ -26,11 +26,25 @@ static void step_legs(hd_net_lane_t *lane) {
     }
 }
 
+/* Who answered has been in the other lanes: what was handed to them meanwhile is taken in. */
+static void look_at_others(hd_net_t *net) {
+    net->asks.entered = false;
+    for (uint32_t l = 1; l < net->lanes; l++) {
+        if (hd_net_lane_was_handed(&net->lane[l])) {
+            (void)hd_net_lane_pump(&net->lane[l]);
+        }
+    }
+}
+
 /* Looks at the watch, if the lane is lane 0. What is seen there comes as an item of lane 0, which
  * the caller takes in afterwards. */
 static void look_at_watch(hd_net_lane_t *lane) {
     if (lane->number == 0 && lane->port.worker && lane->net->watch) {
         hd_watch_look(lane->net->watch);
+        hd_ask_look(lane->net);
+        if (lane->net->asks.entered) {
+            look_at_others(lane->net);
+        }
     }
 }
 

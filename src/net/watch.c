@@ -31,6 +31,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdalign.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -39,9 +40,10 @@
 enum {
     FRAME_MAGIC = 0x4865,
     HEAD = 8,
-    FRAME = HEAD + HD_WATCH_WORDS,
-    SENDING = 16 * FRAME,
-    STRANGERS = 64, /* accepted lines that have not said who they are */
+    FRAME = HEAD + HD_WATCH_MAIL,
+    SENDING = 16 * (HEAD + HD_WATCH_WORDS),
+    MOST_MAIL = 4096, /* of a line */
+    STRANGERS = 64,   /* accepted lines that have not said who they are */
     WINDOW = 32,
     KEPT_WORDS = 1024, /* for lines to come */
     FEW_WORDS = 2 * KEPT_WORDS,
@@ -54,10 +56,11 @@ enum {
  * for it to clear away. */
 static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
                     retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4,
-                    more_if_unreached = 1, reserve_every = 0.25;
+                    more_if_unreached = 1, reserve_every = 0.25,
+                    mute_after = 2; /* twice as long as a host that is there keeps silent */
 
-/* READY: the connector has the acceptor's hello. TAKEN: so many words, modulo 2^32. */
-typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY, TAKEN } kind_t;
+/* READY: the connector has the acceptor's hello. TAKEN: so many words and mails, modulo 2^32. */
+typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY, TAKEN, MAIL } kind_t;
 
 typedef struct head {
     uint16_t magic;
@@ -86,6 +89,13 @@ typedef struct peer {
     struct peer *next;
 } peer_t;
 
+/* What waits to be sent by one line alone. */
+typedef struct mail {
+    struct mail *next;
+    size_t n;
+    uint8_t bytes[];
+} mail_t;
+
 typedef enum state { CONNECTING, GREETING, OPEN, CLOSED } state_t;
 
 typedef struct line {
@@ -103,6 +113,8 @@ typedef struct line {
     uint32_t taken, told_taken; /* words taken, and those of them that the other knows of */
     uint8_t in[FRAME], out[SENDING];
     size_t n_in, n_out;
+    mail_t *mail, *last_mail;
+    uint32_t n_mail;
     struct line *next;
 } line_t;
 
@@ -170,9 +182,19 @@ static bool is_same(const uint64_t a[2], const uint64_t b[2]) {
 
 /* --- lines: all of this under the lock -------------------------------------------------------- */
 
+static void take_first(line_t *line) {
+    mail_t *mail = line->mail;
+    line->mail = mail->next;
+    line->n_mail--;
+    hd_free(mail);
+}
+
 static void close_line(hd_watch_t *w, line_t *line) {
     if (line->state == CLOSED) {
         return;
+    }
+    while (line->mail) {
+        take_first(line);
     }
     w->strangers -= line->accepted && line->state != OPEN;
     line->state = CLOSED;
@@ -303,6 +325,20 @@ static void put_words(hd_watch_t *w, line_t *line) {
             break;
         }
         line->sent++;
+    }
+}
+
+/* Sends what is for this line alone, after all words; half of the window stays free for those. */
+static void send_mail(hd_watch_t *w, line_t *line) {
+    bool goes = true;
+    while (goes && line->state == OPEN && line->mail) {
+        goes = line->at == w->end && line->sent - line->theirs < WINDOW / 2 &&
+               put(line, MAIL, line->mail->bytes, line->mail->n);
+        if (goes) {
+            take_first(line);
+            line->sent++;
+            flush(w, line);
+        }
     }
 }
 
@@ -562,6 +598,15 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
         return true;
     case TAKEN:
         return take_taken(line, bytes, n);
+    case MAIL:
+        if (line->state != OPEN) {
+            return false;
+        }
+        line->taken++;
+        if (w->params.mail) {
+            w->params.mail(w->params.arg, bytes, n);
+        }
+        return true;
     }
     return false;
 }
@@ -584,7 +629,8 @@ static void take_in(hd_watch_t *w, line_t *line) {
         head_t head;
         while (line->n_in >= HEAD) {
             memcpy(&head, line->in, HEAD);
-            if (head.magic != FRAME_MAGIC || head.length > HD_WATCH_WORDS) {
+            if (head.magic != FRAME_MAGIC ||
+                head.length > (head.kind == MAIL ? HD_WATCH_MAIL : HD_WATCH_WORDS)) {
                 break_line(w, line, EPROTO);
                 return;
             }
@@ -604,6 +650,7 @@ static void take_in(hd_watch_t *w, line_t *line) {
     }
     put_words(w, line);
     flush(w, line);
+    send_mail(w, line);
 }
 
 static void hear(const hd_watch_t *w, uint32_t events) {
@@ -713,6 +760,8 @@ bool hd_watch_look(hd_watch_t *w) {
         line_t *line = event[i].data.ptr;
         if (event[i].data.ptr == &w->listener || event[i].data.ptr == &w->wide) {
             accept_some(w, *(const int *)event[i].data.ptr);
+        } else if (event[i].data.ptr == w) {
+            w->params.asked(w->params.arg);
         } else if (line->state == CONNECTING) {
             connected(w, line);
         } else if (line->state != CLOSED) {
@@ -882,6 +931,56 @@ void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes, bool lasting)
     give_back();
 }
 
+bool hd_watch_send(hd_watch_t *w, const uint64_t identity[2], const void *bytes, size_t n) {
+    bool sent = false;
+    take();
+    for (line_t *line = w->lines; line && !sent && n <= HD_WATCH_MAIL; line = line->next) {
+        mail_t *mail = NULL;
+        if (line->state == OPEN && is_same(line->identity, identity) && line->n_mail < MOST_MAIL) {
+            mail = hd_alloc(alignof(mail_t), sizeof(*mail) + n);
+        }
+        if (mail) {
+            *mail = (mail_t){.n = n};
+            memcpy(mail->bytes, bytes, n);
+            *(line->mail ? &line->last_mail->next : &line->mail) = mail;
+            line->last_mail = mail;
+            line->n_mail++;
+            send_mail(w, line);
+            sent = true;
+        }
+    }
+    give_back();
+    return sent;
+}
+
+void hd_watch_also(hd_watch_t *w, int fd, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.ptr = w};
+    if (events == 0) {
+        (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL);
+    } else if (epoll_ctl(w->epoll, EPOLL_CTL_MOD, fd, &event) != 0) {
+        (void)epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event);
+    }
+}
+
+hd_watch_sign_t hd_watch_sign(hd_watch_t *w, const uint64_t identity[2], double *seconds) {
+    hd_watch_sign_t sign = HD_WATCH_NO_SIGN;
+    take();
+    const peer_t *peer = find(w, identity);
+    uint64_t now = hd_ticks();
+    if (peer && peer->down_since) {
+        sign = HD_WATCH_UNCONNECTED;
+        *seconds = now > peer->down_since ? hd_ticks_to_seconds(now - peer->down_since) : 0;
+    }
+    for (const line_t *line = peer ? w->lines : NULL; line; line = line->next) {
+        if (line->peer == peer && line->state == OPEN && sign != HD_WATCH_ANSWERS) {
+            *seconds = is_here(w, peer) ? 0 : hd_watch_silence(line->fd);
+            sign = *seconds > mute_after ? HD_WATCH_MUTE : HD_WATCH_ANSWERS;
+        }
+    }
+    give_back();
+    return sign;
+}
+
 uint32_t hd_watch_connected(hd_watch_t *w) {
     uint32_t n = 0;
     take();
@@ -924,6 +1023,9 @@ void hd_watch_abandon(hd_watch_t *w) {
         w->lines = line->next;
         if (line->state != CLOSED) {
             close(line->fd);
+        }
+        while (line->mail) {
+            take_first(line);
         }
         hd_free(line);
     }

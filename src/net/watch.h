@@ -34,6 +34,7 @@ typedef struct hd_watch hd_watch_t;
 
 enum {
     HD_WATCH_WORDS = 64,    /* most bytes that are told at once */
+    HD_WATCH_MAIL = 232,    /* and of what is sent to one alone */
     HD_WATCH_ADDRESS = 512, /* most bytes of an address */
     HD_WATCH_LINES = 16     /* most network addresses in it */
 };
@@ -59,6 +60,10 @@ typedef struct hd_watch_params {
     /* It has told this. */
     hd_watch_relay_t (*heard)(void *arg, const uint64_t identity[2], const void *words,
                               size_t bytes);
+    /* It has sent this, to this process alone. NULL: nothing is taken. */
+    void (*mail)(void *arg, const void *bytes, size_t n);
+    /* A descriptor of hd_watch_also's is ready. */
+    void (*asked)(void *arg);
     void *arg;
 } hd_watch_params_t;
 
@@ -88,6 +93,22 @@ int hd_watch_descriptor(const hd_watch_t *watch);
 /* To all whose connections are open. lasting: and, once they are, to those that connect later:
  * these hear what lasts of the last thousand words. At most HD_WATCH_WORDS. */
 void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes, bool lasting);
+/* Sends to that process alone, if there is a connection to it: when all words have been told. What
+ * it does not take for long, or is left when the connection ends, is dropped. False: it was. */
+bool hd_watch_send(hd_watch_t *watch, const uint64_t identity[2], const void *bytes, size_t n);
+/* hd_watch_descriptor is readable, too, if that descriptor has one of these events (of epoll's); 0:
+ * not any more. */
+void hd_watch_also(hd_watch_t *watch, int descriptor, uint32_t events);
+/* What the kernel knows of the process by the connection to it, for people. MUTE: its host has not
+ * answered for so many seconds. UNCONNECTED: there has been no connection for so long. NO_SIGN: it
+ * is not kept, or nothing is known. */
+typedef enum hd_watch_sign {
+    HD_WATCH_NO_SIGN,
+    HD_WATCH_ANSWERS,
+    HD_WATCH_MUTE,
+    HD_WATCH_UNCONNECTED
+} hd_watch_sign_t;
+hd_watch_sign_t hd_watch_sign(hd_watch_t *watch, const uint64_t identity[2], double *seconds);
 /* Of kept processes: how many are connected. For tests and for heddle_info. */
 uint32_t hd_watch_connected(hd_watch_t *watch);
 /* Is there a connection to that process? */
@@ -136,5 +157,8 @@ uint32_t hd_watch_attempt_from(const hd_watch_record_t *record, int descriptor);
 /* No delay; between hosts, the kernel finds out by itself that the other is silent for so many
  * seconds (0: 4). */
 void hd_watch_tune(int descriptor, bool between_hosts, double lost_after);
+/* Seconds since the other host has answered, of a connection between hosts that is otherwise idle;
+ * below 0: not known. */
+double hd_watch_silence(int descriptor);
 
 #endif

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x48445754, VERSION = 4, HEAD = 24, LINE = 24, BACKLOG = 256 };
+enum { MAGIC = 0x48445754, VERSION = 5, HEAD = 24, LINE = 24, BACKLOG = 256 };
 
 _Static_assert(sizeof(hd_watch_record_t) == HEAD + HD_WATCH_LINES * LINE &&
                    sizeof(hd_watch_record_t) <= HD_WATCH_ADDRESS,
@@ -148,6 +148,17 @@ void hd_watch_tune(int fd, bool between_hosts, double lost_after) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
     /* also while data is unacknowledged, when keepalive is silent */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
+double hd_watch_silence(int fd) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+        return -1;
+    }
+    uint32_t ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
+                                                                     : info.tcpi_last_data_recv;
+    return (double)ms * 1e-3;
 }
 
 static int bind_to(int family, const struct sockaddr *at, socklen_t bytes, uint16_t *port) {

@@ -105,6 +105,8 @@ struct hd_outer {
     /* Of a member that may go when it has its own, by whatever way: true if it has, and waits no
      * more. NULL: it waits for the release. */
     bool (*take_early)(hd_op_t *op);
+    /* For people, of a member that waits for what is outside: adds for whom. */
+    void (*awaits)(const hd_op_t *op, hd_text_t *text);
     /* For people: adds what is done outside by this plan of the operation. */
     void (*phases)(const hd_op_t *op, const hd_plan_t *plan, struct hd_phases *phases);
 };

@@ -238,6 +238,9 @@ typedef struct hd_op_waits {
  * lets it time out. Returns when (ticks) to be called again at the latest. */
 uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
 
+/* For people: calls `line` for each endpoint, with what it does. Any thread; never waits. */
+void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *text), void *to);
+
 /* --- leave.c: endpoints that are gone --------------------------------------------------------- */
 
 /* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. Calling

@@ -6,6 +6,7 @@
  * of them is read atomically, and may be old when it is printed; nothing is decided by it.
  */
 #include "shm/internal.h"
+#include "shm/outer.h"
 #include "shm/phases.h"
 
 /* Endpoint e's member of the main board; NULL: e has not joined. */
@@ -43,7 +44,7 @@ void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, 
 typedef struct need {
     const hd_op_t *op;
     bool (*from)(const struct need *need, uint32_t i); /* NULL: from no other endpoint */
-    const char *what;                                  /* follows the members' names */
+    const char *what; /* follows the members' names; NULL: the outer stage knows for whom */
 } need_t;
 
 static uint64_t consumed_of(const hd_member_t *member) {
@@ -107,7 +108,7 @@ static bool any(const need_t *need) {
 }
 
 static need_t of_joining(const hd_op_t *op) {
-    return hd_group_is_sealed(op->group) ? (need_t){op, NULL, "other processes to form the team"}
+    return hd_group_is_sealed(op->group) ? (need_t){op, NULL, NULL}
                                          : (need_t){op, has_not_joined, " to join"};
 }
 
@@ -161,8 +162,7 @@ static need_t of_launched(const hd_op_t *op) {
     if (!beyond && op->arriving && op->group->static_arrival && any(&line)) {
         return line;
     }
-    return (need_t){op, NULL,
-                    op->outer ? "other processes" : "endpoints that have all arrived to go on"};
+    return (need_t){op, NULL, op->outer ? NULL : "endpoints that have all arrived to go on"};
 }
 
 static need_t need_of(const hd_op_t *op) {
@@ -221,16 +221,19 @@ static void add_position(hd_text_t *text, const hd_board_t *main, const hd_membe
     }
 }
 
-/* What is known of a peer's thread. Whoever joined it need not be who uses it. */
-static void add_thread(hd_text_t *text, const hd_member_t *peer) {
+/* What is known of a peer's thread. Whoever joined it need not be who uses it. answers: the caller
+ * does not wait itself, but answers who asks. */
+static void add_thread(hd_text_t *text, const hd_member_t *peer, bool answers) {
     /* relaxed: only told */
     int32_t thread = atomic_load_explicit(&peer->thread, memory_order_relaxed);
     bool joined = thread < 0;
     thread = joined ? -thread : thread;
     const char *state = thread ? hd_thread_state(thread) : NULL;
     if (state && thread == hd_thread_number()) {
-        hd_text_add(text,
-                    joined ? "; joined by the caller's thread" : "; its thread is the caller's");
+        hd_text_add(text, "; %s",
+                    answers  ? (joined ? "joined by the thread that answers" : "its thread answers")
+                    : joined ? "joined by the caller's thread"
+                             : "its thread is the caller's");
     } else if (state) {
         hd_text_add(text, "; %s %s", joined ? "the thread that joined it" : "its thread", state);
     }
@@ -253,7 +256,7 @@ static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     } else {
         add_position(text, group->board, peer);
     }
-    add_thread(text, peer);
+    add_thread(text, peer, false);
     hd_text_add(text, ")");
 }
 
@@ -304,6 +307,14 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
     enum { FEW = 4 };
     need_t need = need_of(op);
     uint32_t n = n_asked(op), count = 0;
+    if (!need.from && !need.what) {
+        if (op->outer) {
+            op->outer->awaits(op, text);
+        } else {
+            hd_text_add(text, "other processes to form the team");
+        }
+        return;
+    }
     for (uint32_t i = 0; need.from && i < n; i++) {
         count += need.from(&need, i);
     }
@@ -413,6 +424,12 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
         waits->use != use) { /* another post */
         *waits = (hd_op_waits_t){.k = op->place.k, .board = op->place.board, .use = use};
     }
+    if (op->place.board == group->board) {
+        hd_member_t *member = op->place.member;
+        /* relaxed, both: only told */
+        atomic_store_explicit(&member->waits_since, stall->since, memory_order_relaxed);
+        atomic_store_explicit(&member->waits_for, op->place.k, memory_order_relaxed);
+    }
     if (!hd_stall_is_helping()) {
         /* relaxed: only told; so is every use of it */
         atomic_store_explicit(&member_of(group, hd_op_own_member(op))->thread, hd_thread_number(),
@@ -433,4 +450,47 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
         }
     }
     return next;
+}
+
+/* --- what endpoints do, for who asks ---------------------------------------------------------- */
+
+static void add_since(hd_text_t *text, const hd_member_t *member, uint64_t now) {
+    /* relaxed, both: only told */
+    uint64_t k = atomic_load_explicit(&member->waits_for, memory_order_relaxed);
+    uint64_t since = atomic_load_explicit(&member->waits_since, memory_order_relaxed);
+    if (k > consumed_of(member) && since && now > since) {
+        hd_text_add(text, ", has waited %.1f s in %llu", hd_ticks_to_seconds(now - since),
+                    (unsigned long long)k);
+    }
+}
+
+void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *text), void *to) {
+    enum { MOST = 32 };
+    uint64_t now = hd_ticks();
+    hd_text_t more = {0};
+    for (uint32_t e = 0; e < group->n && e < MOST; e++) {
+        const hd_member_t *member = member_of(group, e);
+        hd_text_t text = {0};
+        hd_text_add(&text, "endpoint %u: ", group->numbers ? group->numbers[e] : e);
+        if (!member) {
+            hd_text_add(&text, "has not joined");
+        } else {
+            /* relaxed: only told */
+            bool left = atomic_load_explicit(&member->left, memory_order_relaxed) != 0;
+            hd_text_add(&text, "%s", left ? "has left; " : "");
+            if (group->n > 1) {
+                add_position(&text, group->board, member);
+            } else { /* an only endpoint publishes no lane for swaps */
+                hd_text_add(&text, "through with all collectives up to %llu",
+                            (unsigned long long)consumed_of(member));
+            }
+            add_since(&text, member, now);
+            add_thread(&text, member, true);
+        }
+        line(to, text.line);
+    }
+    if (group->n > MOST) {
+        hd_text_add(&more, "and %u more endpoints", group->n - MOST);
+        line(to, more.line);
+    }
 }

@@ -118,7 +118,9 @@ struct hd_member {
     /* for those who wait for this member too long (stall.c) */
     _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not known */
     _Atomic uint32_t at_work; /* inside a chunk of the engine */
-    hd_lane_t lane[];         /* depth of them */
+    /* the number on the main board that was last seen to wait for long, and since when, in ticks */
+    _Atomic uint64_t waits_for, waits_since;
+    hd_lane_t lane[]; /* depth of them */
 };
 
 _Static_assert(offsetof(hd_member_t, lock) == HD_LINE_PAIR,

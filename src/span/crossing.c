@@ -241,6 +241,15 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing) {
     return greeted == HD_GREETED ? UCC_OK : UCC_INPROGRESS;
 }
 
+void hd_crossing_awaits(const hd_crossing_t *crossing, hd_text_t *text) {
+    /* acquire: pairs with the release in end_hello */
+    bool greets = atomic_load_explicit(&crossing->greeted, memory_order_acquire) == HD_GREETING;
+    if (!greets || !hd_net_leg_awaits(crossing->team, &crossing->hello, text)) {
+        hd_text_add(text, "other processes");
+    }
+    hd_text_add(text, ", to form the team");
+}
+
 void hd_crossing_glance(void) {
     hd_net_t *net = hd_net_opened();
     if (net) {
@@ -336,6 +345,11 @@ static void lost(void *arg, ucc_status_t why) {
 static void swapped(void *arg) {
     const hd_crossing_t *crossing = arg;
     hd_bell_ring(&crossing->group->home.bell);
+}
+
+/* The net's `tell`. Called under a lane's lock; the crossing and its group are there meanwhile. */
+static void say(void *arg, void (*line)(void *to, const char *text), void *to) {
+    hd_group_tell(((const hd_crossing_t *)arg)->group, line, to);
 }
 
 /* What hangs on the group is told that the group has failed in this process. */
@@ -437,6 +451,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                    .early = here > 1,
                                    .failed = lost,
                                    .swapped = swapped,
+                                   .tell = say,
                                    .arg = crossing};
     ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
     if (status != UCC_OK) {

@@ -478,9 +478,31 @@ void hd_flight_closed(hd_op_t *op, ucc_status_t why) {
     (void)hd_flight_pump(op);
 }
 
+/* The stage's `awaits`. The operation has not ended here, so its flight is not another's, and its
+ * legs stay. */
+static void awaits(const hd_op_t *op, hd_text_t *text) {
+    const hd_flight_t *f = op->place.board ? hd_flight_of(op) : NULL;
+    bool said = false;
+    if (!hd_group_is_complete(op->group)) {
+        hd_crossing_awaits(hd_group_crossing(op->group), text);
+        return;
+    }
+    /* acquire: pairs with announce */
+    if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
+        uint32_t legs = f->passage ? f->plan.segments + op->group->two_sided : 1;
+        for (uint32_t j = 0; j < legs && !said; j++) {
+            said = hd_net_leg_awaits(f->crossing->team, &f->segment[j].leg, text);
+        }
+    }
+    if (!said) {
+        hd_text_add(text, "other processes");
+    }
+}
+
 const hd_outer_t hd_flight_stage = {.arrived = arrived,
                                     .pump = hd_flight_pump,
                                     .closed = hd_flight_closed,
+                                    .awaits = awaits,
                                     .phases = hd_flight_phases};
 
 /* --- operations ------------------------------------------------------------------------------- */

@@ -182,6 +182,8 @@ ucc_status_t hd_crossing_greet(hd_crossing_t *crossing);
 /* Does this process's part of what processes do for each other, such as noticing that one is gone.
  * Contexts that have nothing to wait for call it now and then. */
 void hd_crossing_glance(void);
+/* Adds for whom the greeting waits. */
+void hd_crossing_awaits(const hd_crossing_t *crossing, hd_text_t *text);
 /* Drives the greeting on, if the group is sealed. Called by those who wait while the group is not
  * complete; the greeting may end without the group's bell being rung. */
 void hd_crossing_pump(hd_crossing_t *crossing);

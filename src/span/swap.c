@@ -312,11 +312,22 @@ static void phases(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *phases
                                        .processes = op->span->processes});
 }
 
+/* The stage's `awaits`. */
+static void awaits(const hd_op_t *op, hd_text_t *text) {
+    const hd_crossing_t *crossing = hd_group_crossing(op->group);
+    if (!hd_group_is_complete(op->group)) {
+        hd_crossing_awaits(crossing, text);
+    } else if (!hd_net_swap_awaits(crossing->team, op->place.k, text)) {
+        hd_text_add(text, "other processes");
+    }
+}
+
 static const hd_outer_t stage = {.arrived = all_are_here,
                                  .pump = pump,
                                  .closed = hd_flight_closed,
                                  .take = take,
                                  .take_early = take_early,
+                                 .awaits = awaits,
                                  .phases = phases};
 
 /* The start of an operation of a process with several endpoints that has data in lanes. */

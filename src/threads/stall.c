@@ -127,9 +127,9 @@ bool hd_stall_is_helping(void) {
     return helping;
 }
 
-const char *hd_thread_state(int32_t thread) {
-    char path[64], stat[256];
-    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+/* What /proc says in this file of a thread or a process. */
+static const char *state_in(const char *path) {
+    char stat[256];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         /* without a /proc nothing is known, not even that the thread has ended */
@@ -157,4 +157,16 @@ const char *hd_thread_state(int32_t thread) {
     default:
         return NULL;
     }
+}
+
+const char *hd_thread_state(int32_t thread) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+    return state_in(path);
+}
+
+const char *hd_process_state(int32_t process) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    return state_in(path);
 }

@@ -16,7 +16,7 @@
 enum { WORDS, RAW, LOST, PUMP, MAKE, DESTROY, FAIL, MESSAGE, INSTRUCTIONS };
 enum { PROCESSES = 5, ME = 2, TEAMS = 4, MOST_TOLD = 512 };
 /* As they travel (hd_words_kind_t). */
-enum { DEAD = 3, ABORT, CUT = 7, BROKEN };
+enum { DEAD = 3, ABORT, CUT = 7, BROKEN, ASK };
 
 typedef struct words {
     uint32_t kind;
@@ -90,15 +90,35 @@ uint32_t hd_watch_connected(hd_watch_t *w) {
     return 0;
 }
 
+/* Of a question that was heard, or of nobody's. */
+bool hd_watch_send(hd_watch_t *w, const uint64_t identity[2], const void *bytes, size_t n) {
+    hd_mail_t mail;
+    CHECK(w == the_watch && identity[1] == 5 && n <= HD_WATCH_MAIL &&
+          n >= offsetof(hd_mail_t, text) && n <= sizeof(mail));
+    memcpy(&mail, bytes, n);
+    CHECK(mail.ask && mail.last <= 1 && hd_mail_bytes(&mail) == n);
+    return identity[0] & 1;
+}
+
+void hd_watch_also(hd_watch_t *w, int fd, uint32_t events) {
+    CHECK(w == the_watch && fd >= 0 && events);
+}
+
+hd_watch_sign_t hd_watch_sign(hd_watch_t *w, const uint64_t identity[2], double *seconds) {
+    CHECK(w == the_watch);
+    *seconds = 1;
+    return (hd_watch_sign_t)(identity[0] % (HD_WATCH_UNCONNECTED + 1));
+}
+
 /* The first time that it is said. */
 static void say(const words_t *words) {
     CHECK((words->kind == DEAD && words->status >= 1 && words->status <= 2) || words->kind == CUT ||
-          words->kind == BROKEN ||
+          words->kind == BROKEN || words->kind == ASK ||
           (words->kind == ABORT && words->status < 0 && words->status > UCC_ERR_LAST));
     for (uint32_t i = 0; i < n_said; i++) {
         bool same = said[i].kind == words->kind &&
                     memcmp(said[i].subject, words->subject, sizeof(words->subject)) == 0;
-        CHECK(!same || words->kind == CUT || words->kind == BROKEN ||
+        CHECK(!same || words->kind == CUT || words->kind == BROKEN || words->kind == ASK ||
               (words->kind == DEAD && said[i].status < words->status));
         CHECK(said[i].number != words->number ||
               memcmp(said[i].by, words->by, sizeof(words->by)) != 0);
@@ -156,6 +176,9 @@ static void hear_words(input_t *in) {
     if (words.kind == DEAD) {
         words.status = how & 16 ? 1 : 2;
     }
+    if (words.kind == ABORT && how % 16 / 4 == 3) {
+        words.kind = ASK;
+    }
     words.by[0] = 1 + next_byte(in) % (PROCESSES + 1);
     words.by[1] = 5;
     words.number = how & 32 ? next_byte(in) : ++numbers;
@@ -169,8 +192,31 @@ static void hear_words(input_t *in) {
     hear(&words, sizeof(words), which);
 }
 
+/* To this process alone: an answer to a question, or what looks like one. */
+static void take_mail(input_t *in, uint8_t how) {
+    hd_mail_t mail = {.ask = 100 + next_byte(in) % (2 * TEAMS), .by = {1, 5}, .last = how & 1};
+    mail.bytes = next_byte(in);
+    size_t n = hd_mail_bytes(&mail) < sizeof(mail) ? hd_mail_bytes(&mail) : sizeof(mail);
+    if (how & 2) {
+        n = next_byte(in) % (HD_WATCH_MAIL + 1);
+    }
+    if (how & 4) {
+        ((uint8_t *)&mail)[next_byte(in) % offsetof(hd_mail_t, text)] = next_byte(in);
+    }
+    uint8_t *copy = calloc(n ? n : 1, 1); /* of its size, for sanitizers */
+    CHECK(copy);
+    memcpy(copy, &mail, n);
+    watch.mail(watch.arg, copy, n);
+    free(copy);
+}
+
 static void hear_raw(input_t *in) {
-    uint8_t bytes[HD_WATCH_WORDS], n = next_byte(in) % (HD_WATCH_WORDS + 1);
+    uint8_t bytes[HD_WATCH_WORDS], n = next_byte(in);
+    if (n >= 192) {
+        take_mail(in, n);
+        return;
+    }
+    n %= HD_WATCH_WORDS + 1;
     next_bytes(in, bytes, n);
     hear(bytes, n, 0);
 }
@@ -256,6 +302,7 @@ static void open_net(void) {
     CHECK(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config) == UCC_OK);
     CHECK(hd_config_modify(config, NULL, "NET_LANES", "1") == UCC_OK);
     CHECK(hd_config_modify(config, NULL, "NET_GRACE", "0") == UCC_OK);
+    CHECK(hd_config_modify(config, NULL, "NET_ASK", "n") == UCC_OK);
     CHECK(hd_net_open(config, &net) == UCC_OK);
     hd_config_release(config);
     const void *mine = hd_net_address(net, &bytes);

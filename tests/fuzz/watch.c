@@ -22,7 +22,8 @@
 enum { COME, FRAME, BYTES, ENDS, ANSWER, TAKE, LOOK, TIME, KEEP, DROP, TELL, POLICY, INSTRUCTIONS };
 enum { LISTENER = 1 << 20, WIDE, EPOLL, FIRST, CONNECTIONS = 192, MOST_BYTES = 768, PEERS = 4 };
 /* As watch.c has them. */
-enum { MAGIC = 0x4865, HEAD = 8, HELLO = 1, GOODBYE, WORDS, READY, TAKEN, HELLO_BYTES = 32 };
+enum { MAGIC = 0x4865, HEAD = 8, HELLO = 1, GOODBYE, WORDS, READY, TAKEN, MAIL };
+enum { HELLO_BYTES = 32 };
 
 typedef struct connection {
     bool open, accepted, listed, answered, ours, near, reset, ended;
@@ -33,7 +34,7 @@ typedef struct connection {
     size_t n_in, at; /* bytes that come; those that were read */
     size_t room;     /* bytes that it takes yet */
     int refuses;     /* what it says of more: an errno */
-    uint8_t out[HEAD + HD_WATCH_WORDS];
+    uint8_t out[HEAD + HD_WATCH_MAIL];
     size_t n_out;
     bool greeted;
 } connection_t;
@@ -63,6 +64,7 @@ int __wrap_hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint
 bool __wrap_hd_watch_is_ours(const hd_watch_record_t *record, int fd);
 bool __wrap_hd_watch_is_from(const hd_watch_record_t *record, int fd);
 void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after);
+double __wrap_hd_watch_silence(int fd);
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
 int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
@@ -137,6 +139,10 @@ bool __wrap_hd_watch_is_from(const hd_watch_record_t *record, int fd) {
 
 void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after) {
     (void)fd, (void)between_hosts, (void)lost_after;
+}
+
+double __wrap_hd_watch_silence(int fd) {
+    return of(fd)->room == 0 ? 3 : 0;
 }
 
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices) {
@@ -233,11 +239,13 @@ static size_t check_frame(connection_t *c) {
     memcpy(&magic, c->out, sizeof(magic));
     memcpy(&length, c->out + 4, sizeof(length));
     uint8_t kind = c->out[2];
-    CHECK(magic == MAGIC && kind >= HELLO && kind <= TAKEN && length <= HD_WATCH_WORDS);
+    CHECK(magic == MAGIC && kind >= HELLO && kind <= MAIL);
+    CHECK(length <= (kind == MAIL ? HD_WATCH_MAIL : HD_WATCH_WORDS));
     CHECK((kind == HELLO) == !c->greeted);
-    CHECK(kind == WORDS || length == (kind == HELLO   ? HELLO_BYTES
-                                      : kind == TAKEN ? sizeof(length)
-                                                      : 0));
+    CHECK(kind == WORDS || kind == MAIL ||
+          length == (kind == HELLO   ? HELLO_BYTES
+                     : kind == TAKEN ? sizeof(length)
+                                     : 0));
     if (c->n_out < HEAD + length) {
         return 0;
     }
@@ -318,6 +326,14 @@ static hd_watch_relay_t on_heard(void *arg, const uint64_t identity[2], const vo
     return tells ? HD_WATCH_ALL : HD_WATCH_NOBODY;
 }
 
+static void on_mail(void *arg, const void *bytes, size_t n) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += ((const uint8_t *)bytes)[i];
+    }
+    CHECK(!arg && n <= HD_WATCH_MAIL && sum != UINT64_MAX);
+}
+
 /* --- instructions --- */
 
 static void peer_identity(uint32_t i, uint64_t identity[2]) {
@@ -344,12 +360,13 @@ static void frame(input_t *in) {
     uint64_t from[2];
     uint32_t length = 0;
     bytes[2] = (uint8_t)(HELLO + how % 5);
+    bytes[2] = bytes[2] == READY && how & 32 ? MAIL : bytes[2];
     if (bytes[2] == HELLO) {
         peer_identity(how / 4 % PEERS, from);
         memcpy(bytes + HEAD, from, sizeof(from));
         memcpy(bytes + HEAD + sizeof(from), me, sizeof(me));
         length = HELLO_BYTES;
-    } else if (bytes[2] == WORDS) {
+    } else if (bytes[2] == WORDS || bytes[2] == MAIL) {
         length = next_byte(in);
     } else if (bytes[2] == TAKEN) {
         bytes[HEAD] = next_byte(in);
@@ -411,6 +428,16 @@ static void policy(input_t *in) {
     tells = how & 16;
 }
 
+static void send_mail(hd_watch_t *watch, const void *bytes, size_t n, uint8_t how) {
+    uint64_t identity[2];
+    double seconds;
+    peer_identity(how % PEERS, identity);
+    for (uint32_t i = 0; i <= how / PEERS; i++) {
+        (void)hd_watch_send(watch, identity, bytes, n);
+    }
+    CHECK(hd_watch_sign(watch, identity, &seconds) == HD_WATCH_NO_SIGN || kept[how % PEERS]);
+}
+
 static void step(hd_watch_t *watch, input_t *in) {
     connection_t *c;
     uint8_t bytes[256];
@@ -458,8 +485,13 @@ static void step(hd_watch_t *watch, input_t *in) {
         drop(watch, next_byte(in) % PEERS);
         break;
     case TELL:
-        n = next_byte(in) % (HD_WATCH_WORDS + 1);
+        n = next_byte(in);
         memset(bytes, 0x66, sizeof(bytes));
+        if (n >= 192) {
+            send_mail(watch, bytes, n, next_byte(in));
+            break;
+        }
+        n %= HD_WATCH_WORDS + 1;
         hd_watch_tell(watch, bytes, n, n % 2);
         break;
     case POLICY:
@@ -484,8 +516,11 @@ static void look_at_all(hd_watch_t *watch) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input_t in = {data, size};
-    hd_watch_params_t params = {
-        .identity = {me[0], me[1]}, .host = here, .lost = on_lost, .heard = on_heard};
+    hd_watch_params_t params = {.identity = {me[0], me[1]},
+                                .host = here,
+                                .lost = on_lost,
+                                .heard = on_heard,
+                                .mail = on_mail};
     setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
     hd_clock_counts_cycles = false; /* so the time is what the program says */
     n_connections = pending = 0;

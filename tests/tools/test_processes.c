@@ -185,6 +185,26 @@ Test(processes, info_shows_plans_among_any_number_of_processes_without_them) {
     free(out);
 }
 
+/* What is answered, tests/span/test_awaited.c looks at. */
+Test(processes, info_says_which_processes_can_not_be_asked) {
+    static const struct {
+        const char *pid, *says;
+        int status;
+    } cases[] = {
+        {"0", "is not the number of a process", 2},
+        {"12x", "is not the number of a process", 2},
+        {"4194304", "there is no process 4194304", 1}, /* pids are below */
+        {"$$", "has no teams of several processes", 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char line[64], *out;
+        snprintf(line, sizeof(line), "$INFO --job %.16s 2>&1", cases[i].pid);
+        cr_expect_eq(shell(line, &out), cases[i].status, "%s: %s", cases[i].pid, out);
+        cr_expect_not_null(strstr(out, cases[i].says), "%s: %s", cases[i].pid, out);
+        free(out);
+    }
+}
+
 /* --- traces ----------------------------------------------------------------------------------- */
 
 /* Reads the merged trace as JSON, and says: arrows that begin, arrows that end, those of them whose

@@ -1,0 +1,435 @@
+/* ask.c: answers who asks (heddle_info --job) for whom this process waits, and all processes of its
+ * job. ask.h has the words.
+ *
+ * The question goes to all processes as words do that all tell on (gossip.c). Each that hears of it
+ * answers by mail, which is told on from neighbour to neighbour, back on the way by which the
+ * question has come: so each remembers for the last questions from whom it has heard them. Whoever
+ * was asked himself hands the mail to the asker.
+ *
+ * Nobody answers but a thread that waits, for no other looks at the watch. Such a thread can see
+ * what all others of its process wait for. Of a process whose threads compute the kernel takes the
+ * question, and the asker sees that nobody answers.
+ *
+ * Only the process's own user, or root, is answered. All of it in lane 0, under its lock, but for
+ * what the watch calls: that only hands on.
+ */
+#include "net/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 8, MOST_TEAMS = 64, MOST_KNOWN = 16, MOST_A_SECOND = 16, MOST_QUEUED = 1 << 16 };
+static const uint64_t second = 1000000000, patience = 30 * UINT64_C(1000000000);
+
+/* A mail that waits for its asker to read. */
+struct hd_queued {
+    hd_queued_t *next;
+    hd_mail_t mail;
+};
+
+/* --- askers ----------------------------------------------------------------------------------- */
+
+static void end_asker(hd_net_t *net, hd_asker_t *asker) {
+    hd_watch_also(net->watch, asker->fd, 0);
+    close(asker->fd);
+    for (hd_queued_t *next, *q = asker->first; q; q = next) {
+        next = q->next;
+        hd_free(q);
+    }
+    *asker = (hd_asker_t){.fd = -1};
+}
+
+static void flush(hd_net_t *net, hd_asker_t *asker) {
+    while (asker->first) {
+        hd_queued_t *q = asker->first;
+        ssize_t sent =
+            send(asker->fd, &q->mail, hd_mail_bytes(&q->mail), MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            break;
+        }
+        if (sent < 0) {
+            end_asker(net, asker);
+            return;
+        }
+        asker->first = q->next;
+        asker->n--;
+        hd_free(q);
+    }
+    hd_watch_also(net->watch, asker->fd, asker->first ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void hand_to(hd_net_t *net, hd_asker_t *asker, const hd_mail_t *mail) {
+    hd_queued_t *q = asker->n < MOST_QUEUED ? hd_alloc(alignof(hd_queued_t), sizeof(*q)) : NULL;
+    if (!q) {
+        return; /* the asker misses it */
+    }
+    q->mail = *mail;
+    hd_queued_t **at = &asker->first;
+    if (asker->first) {
+        at = &asker->last->next;
+    }
+    *at = asker->last = q;
+    asker->n++;
+    flush(net, asker);
+}
+
+/* --- mail ------------------------------------------------------------------------------------- */
+
+/* Brings a mail nearer to whoever has asked. */
+static void deliver(hd_net_t *net, const hd_mail_t *mail) {
+    hd_net_asks_t *asks = &net->asks;
+    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
+        if (asks->asker[i].fd >= 0 && asks->asker[i].ask == mail->ask) {
+            hand_to(net, &asks->asker[i], mail);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < HD_NET_ASKED; i++) {
+        if (asks->asked[i].ask == mail->ask && net->watch) {
+            (void)hd_watch_send(net->watch, asks->asked[i].from, mail, hd_mail_bytes(mail));
+            return;
+        }
+    }
+}
+
+typedef struct letter {
+    hd_net_item_t item; /* must stay first */
+    hd_mail_t mail;
+} letter_t;
+
+static void take_letter(hd_net_lane_t *lane, hd_net_item_t *item) {
+    letter_t *letter = (letter_t *)(void *)item;
+    deliver(lane->net, &letter->mail);
+    hd_free(letter);
+}
+
+void hd_ask_mail(void *arg, const void *bytes, size_t n) {
+    hd_net_t *net = arg;
+    letter_t *letter;
+    if (n < offsetof(hd_mail_t, text) || n > sizeof(letter->mail) ||
+        !(letter = hd_alloc(alignof(letter_t), sizeof(*letter)))) {
+        return;
+    }
+    memcpy(&letter->mail, bytes, n);
+    letter->item.take = take_letter;
+    if (letter->mail.ask == 0 || letter->mail.last > 1 || hd_mail_bytes(&letter->mail) != n) {
+        hd_free(letter);
+        return;
+    }
+    hd_net_lane_hand(&net->lane[0], &letter->item);
+}
+
+/* --- what this process says ------------------------------------------------------------------- */
+
+typedef struct report {
+    hd_net_t *net;
+    hd_mail_t mail;
+} report_t;
+
+static void say(report_t *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(report_t *r, const char *format, ...) {
+    char line[2048];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    size_t n = length < 0 ? 0 : (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1;
+    if (n == sizeof(line) - 1) {
+        line[n - 1] = '\n';
+    }
+    for (size_t i = 0; i < n; i++) {
+        r->mail.text[r->mail.bytes++] = line[i];
+        if (r->mail.bytes == HD_MAIL_TEXT) {
+            deliver(r->net, &r->mail);
+            r->mail.bytes = 0;
+        }
+    }
+}
+
+static void say_line(void *to, const char *text) {
+    say(to, "T   %s\n", text);
+}
+
+static void say_waits(report_t *r, const hd_net_team_t *team, const char *what, uint64_t number,
+                      const hd_text_t *text, const hd_net_awaited_t *all) {
+    say(r, "T   %s %llu waits for %s\n", what, (unsigned long long)number, text->line);
+    for (uint32_t i = 0; i < all->n; i++) {
+        const uint64_t *token = team->peer[all->process[i]]->token;
+        say(r, "W %016llx%016llx\n", (unsigned long long)token[0], (unsigned long long)token[1]);
+    }
+}
+
+static const char *name_of(const hd_leg_t *leg) {
+    return leg->key.class == HD_NET_FORMING || leg->key.class == HD_NET_WARMING
+               ? "forming"
+               : hd_type_name(leg->call.type);
+}
+
+/* The legs of the team in a lane. Another lane may be in use: then it is left out. */
+static void say_legs(report_t *r, const hd_net_team_t *team, hd_net_lane_t *lane) {
+    bool enters = lane->number > 0;
+    if (enters && !hd_net_lane_enter(lane)) {
+        return;
+    }
+    for (const hd_leg_t *leg = lane->legs; leg; leg = leg->next) {
+        hd_text_t text = {0};
+        hd_net_awaited_t all = {0};
+        if (leg->team == team && hd_leg_say(leg, &text, &all)) {
+            say_waits(r, team, name_of(leg), leg->key.number, &text, &all);
+        }
+    }
+    if (enters) {
+        hd_net_lane_unlock(lane);
+        r->net->asks.entered = true;
+    }
+}
+
+static void say_swaps(report_t *r, const hd_net_team_t *team) {
+    const hd_net_swaps_t *swaps = team->swaps;
+    for (uint32_t s = 0; swaps && s < HD_SWAP_SLOTS; s++) {
+        /* relaxed, both: numbers; parts that have come are told by has_part */
+        uint64_t k = atomic_load_explicit(&swaps->begun[s], memory_order_relaxed);
+        uint64_t over = atomic_load_explicit(&swaps->over[s], memory_order_relaxed);
+        hd_text_t text = {0};
+        hd_net_awaited_t all = {0};
+        if (k && over < k && hd_swap_say(team, k, &text, &all)) {
+            say_waits(r, team, "collective", k, &text, &all);
+        }
+    }
+}
+
+/* The team is not freed while lane 0 has not seen its end. */
+static void say_team(report_t *r, hd_net_team_t *team) {
+    ucc_status_t failure = hd_net_team_failure(team);
+    say(r, "T team of %u processes, this one is process %u%s%s\n", team->n, team->me,
+        failure == UCC_OK ? "" : "; it has failed: ",
+        failure == UCC_OK ? "" : ucc_status_string(failure));
+    hd_lock(&team->telling);
+    if (!team->destroyed && team->tell) {
+        team->tell(team->arg, say_line, r);
+    }
+    hd_unlock(&team->telling);
+    if (failure == UCC_OK) {
+        say_swaps(r, team);
+    }
+    for (uint32_t l = 0; l < team->lanes && failure == UCC_OK; l++) {
+        say_legs(r, team, &r->net->lane[l]);
+    }
+}
+
+/* all: of healthy ones, too. */
+static void say_peers(report_t *r, const hd_net_team_t *team, bool all) {
+    uint32_t said = 0;
+    hd_lock(&r->net->lock);
+    hd_peer_t *peer = r->net->peers; /* they stay */
+    hd_unlock(&r->net->lock);
+    for (; peer; peer = peer->next) {
+        hd_text_t clause = {0};
+        int32_t number = -1;
+        bool latest = hd_peer_find(r->net, peer->token) == peer;
+        bool odd = latest && hd_peer_say(peer, &clause);
+        if (!latest || !(all || (odd && said++ < MOST_KNOWN))) {
+            continue;
+        }
+        for (uint32_t i = 0; team && i < team->n; i++) {
+            bool it = team->peer[i] && hd_net_same_token(team->peer[i]->token, peer->token);
+            number = it ? (int32_t)i : number;
+        }
+        say(r, "K %016llx%016llx %d %u %s %d%s\n", (unsigned long long)peer->token[0],
+            (unsigned long long)peer->token[1], number, peer->who.pid, peer->who.host,
+            !hd_peer_lives(peer), odd ? clause.line : "");
+    }
+}
+
+static uint32_t find_teams(hd_net_t *net, hd_net_team_t *team[MOST_TEAMS]) {
+    uint32_t n = 0;
+    hd_lock(&net->lock);
+    for (uint32_t b = 0; b < HD_NET_TABLE; b++) {
+        for (hd_net_team_t *t = net->table[b]; t && n < MOST_TEAMS; t = t->next) {
+            team[n++] = t;
+        }
+    }
+    hd_unlock(&net->lock);
+    return n;
+}
+
+/* asked: by the asker itself, who hears of all processes that are known. */
+static void answer(hd_net_t *net, uint64_t ask, bool asked) {
+    hd_net_team_t *team[MOST_TEAMS];
+    uint32_t n = find_teams(net, team);
+    const hd_net_team_t *largest = NULL;
+    report_t r = {.net = net, .mail = {.ask = ask, .by = {net->token[0], net->token[1]}}};
+    for (uint32_t i = 0; i < n; i++) {
+        largest = !largest || team[i]->n > largest->n ? team[i] : largest;
+    }
+    say(&r, "P %d %u %u %s\n", largest ? (int)largest->me : -1, largest ? largest->n : 0,
+        net->who.pid, net->who.host);
+    say_peers(&r, largest, asked);
+    if (net->probing) {
+        say(&r, "T a process of this host has died, and this one looks whether it still hears by "
+                "shared memory\n");
+    }
+    if (hd_net_is_given_up(net)) {
+        say(&r, "T the other processes have given up this one\n");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        say_team(&r, team[i]);
+    }
+    r.mail.last = 1;
+    deliver(net, &r.mail);
+}
+
+/* --- questions -------------------------------------------------------------------------------- */
+
+void hd_ask_hear(hd_net_t *net, uint64_t ask, const uint64_t from[2]) {
+    hd_net_asks_t *asks = &net->asks;
+    uint64_t now = hd_clock_ns();
+    if (now - asks->since > second) {
+        asks->since = now;
+        asks->n_since = 0;
+    }
+    if (asks->n_since++ >= MOST_A_SECOND) {
+        return;
+    }
+    hd_net_asked_t *asked = &asks->asked[asks->n_asked++ % HD_NET_ASKED];
+    *asked = (hd_net_asked_t){ask, {from[0], from[1]}};
+    answer(net, ask, false);
+}
+
+static void begin(hd_net_t *net, hd_asker_t *asker, const hd_question_t *question) {
+    const hd_question_t mine = {HD_ASK_MAGIC, HD_ASK_VERSION};
+    bool known = question->magic == mine.magic && question->version == mine.version;
+    uint64_t ask = 0;
+    (void)send(asker->fd, &mine, sizeof(mine), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!known || getrandom(&ask, sizeof(ask), GRND_NONBLOCK) != (ssize_t)sizeof(ask)) {
+        end_asker(net, asker);
+        return;
+    }
+    asker->ask = ask ? ask : 1;
+    hd_net_tell_ask(net, asker->ask);
+    answer(net, asker->ask, true);
+}
+
+static void read_from(hd_net_t *net, hd_asker_t *asker) {
+    hd_question_t question;
+    ssize_t got = recv(asker->fd, &question, sizeof(question), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+        flush(net, asker);
+    } else if (got == (ssize_t)sizeof(question) && !asker->ask) {
+        begin(net, asker, &question);
+    } else {
+        end_asker(net, asker);
+    }
+}
+
+static bool may_ask(int fd) {
+    struct ucred who;
+    socklen_t size = sizeof(who);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+           (who.uid == geteuid() || who.uid == 0);
+}
+
+static void accept_some(hd_net_t *net, uint64_t now) {
+    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
+        hd_asker_t *asker = &net->asks.asker[i];
+        if (asker->fd >= 0 && now - asker->since > patience) {
+            end_asker(net, asker);
+        }
+    }
+    for (uint32_t i = 0; i < BACKLOG; i++) {
+        int fd = accept4(net->asks.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        hd_asker_t *asker = net->asks.asker;
+        if (fd < 0) {
+            return;
+        }
+        while (asker < net->asks.asker + HD_NET_ASKERS && asker->fd >= 0) {
+            asker++;
+        }
+        if (asker == net->asks.asker + HD_NET_ASKERS || !may_ask(fd)) {
+            close(fd);
+            continue;
+        }
+        *asker = (hd_asker_t){.fd = fd, .since = now};
+        hd_watch_also(net->watch, fd, EPOLLIN);
+    }
+}
+
+void hd_ask_asked(void *arg) {
+    ((hd_net_t *)arg)->asks.ready = true;
+}
+
+void hd_ask_look(hd_net_t *net) {
+    if (!net->asks.ready) {
+        return;
+    }
+    net->asks.ready = false;
+    accept_some(net, hd_clock_ns());
+    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
+        if (net->asks.asker[i].fd >= 0) {
+            read_from(net, &net->asks.asker[i]);
+        }
+    }
+}
+
+/* --- opening, closing ------------------------------------------------------------------------- */
+
+void hd_ask_open(hd_net_t *net, bool listens) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    net->asks = (hd_net_asks_t){.listener = -1};
+    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
+        net->asks.asker[i].fd = -1;
+    }
+    if (!listens || !net->watch) {
+        return;
+    }
+    int length = hd_ask_name(at.sun_path + 1, sizeof(at.sun_path) - 1, (uint32_t)getpid());
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, size) != 0 || listen(fd, BACKLOG) != 0) {
+        hd_info("heddle_info --job can't ask this process: %s", strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return;
+    }
+    net->asks.listener = fd;
+    hd_watch_also(net->watch, fd, EPOLLIN);
+}
+
+void hd_ask_close(hd_net_t *net) {
+    for (uint32_t i = 0; i < HD_NET_ASKERS && net->watch; i++) {
+        if (net->asks.asker[i].fd >= 0) {
+            end_asker(net, &net->asks.asker[i]);
+        }
+    }
+    if (net->watch && net->asks.listener >= 0) {
+        hd_watch_also(net->watch, net->asks.listener, 0);
+        close(net->asks.listener);
+        net->asks.listener = -1;
+    }
+}
+
+void hd_ask_abandon(hd_net_t *net) {
+    for (uint32_t i = 0; i < HD_NET_ASKERS && net->watch; i++) {
+        if (net->asks.asker[i].fd >= 0) {
+            close(net->asks.asker[i].fd);
+        }
+        net->asks.asker[i] = (hd_asker_t){.fd = -1};
+    }
+    if (net->watch && net->asks.listener >= 0) {
+        close(net->asks.listener);
+        net->asks.listener = -1;
+    }
+}

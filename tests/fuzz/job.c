@@ -1,0 +1,104 @@
+/* job.c: fuzz target of what a process answers who asks for its job (src/net/job.c): mails, of which
+ * other processes have written all but the outermost.
+ *
+ * There is no process: the linker puts the functions below in the place of those that job.c calls.
+ * An input is a sequence of packets. Whatever comes, it ends, and what is printed are lines that
+ * can be read.
+ */
+#include "net/ask.h"
+
+#include "fuzz.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static input_t *input;
+static bool greeted;
+static uint64_t now;
+
+int __wrap_connect(int fd, const struct sockaddr *at, socklen_t bytes);
+ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags);
+ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags);
+int __wrap_poll(struct pollfd *wait, nfds_t n, int ms);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+uint64_t __wrap_hd_clock_ns(void);
+
+uint64_t __wrap_hd_clock_ns(void) {
+    return now;
+}
+
+int __wrap_connect(int fd, const struct sockaddr *at, socklen_t bytes) {
+    CHECK(fd >= 0 && at->sa_family == AF_UNIX && bytes > sizeof(sa_family_t));
+    return 0;
+}
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags) {
+    CHECK(fd >= 0 && bytes && n == sizeof(hd_question_t) && flags == MSG_NOSIGNAL);
+    return (ssize_t)n;
+}
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size) {
+    struct ucred who = {.pid = (pid_t)getpid(), .uid = geteuid()};
+    CHECK(fd >= 0 && level == SOL_SOCKET && name == SO_PEERCRED && *size == sizeof(who));
+    memcpy(value, &who, sizeof(who));
+    return 0;
+}
+
+int __wrap_poll(struct pollfd *wait, nfds_t n, int ms) {
+    CHECK(n == 1 && ms > 0);
+    now += 1000000;
+    wait->revents = POLLIN;
+    return 1;
+}
+
+/* One packet, whose parts that matter are likely to be right. */
+ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags) {
+    hd_question_t question = {HD_ASK_MAGIC, HD_ASK_VERSION};
+    hd_mail_t mail = {.ask = 1};
+    CHECK(fd >= 0 && n == sizeof(mail) && flags == MSG_DONTWAIT);
+    if (input->left == 0) {
+        return 0;
+    }
+    uint8_t how = next_byte(input);
+    if (!greeted) {
+        greeted = true;
+        question.version += how == 255;
+        memcpy(bytes, &question, sizeof(question));
+        return how == 254 ? 3 : (ssize_t)sizeof(question);
+    }
+    mail.by[0] = how % 8;
+    mail.last = how >> 3 & 1;
+    mail.bytes = next_byte(input);
+    size_t text = mail.bytes < sizeof(mail.text) ? mail.bytes : sizeof(mail.text);
+    text = text < input->left ? text : input->left;
+    next_bytes(input, (uint8_t *)mail.text, text);
+    if (!(how & 16)) {
+        mail.bytes = (uint32_t)text;
+    }
+    size_t whole = how & 32 ? next_byte(input) % (sizeof(mail) + 1) : hd_mail_bytes(&mail);
+    whole = whole < sizeof(mail) ? whole : sizeof(mail);
+    memcpy(bytes, &mail, whole);
+    return (ssize_t)whole;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    input_t in = {data, size};
+    char *text = NULL;
+    size_t bytes = 0;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
+    input = &in;
+    greeted = false;
+    FILE *out = open_memstream(&text, &bytes);
+    CHECK(out);
+    (void)hd_job_print(out, (uint32_t)getpid());
+    fclose(out);
+    for (size_t i = 0; i < bytes; i++) {
+        CHECK(text[i] == '\n' || (text[i] >= ' ' && text[i] <= '~'));
+    }
+    free(text);
+    return 0;
+}
