@@ -1272,7 +1272,7 @@ Test(form_span, a_process_to_which_the_ways_have_broken_has_new_ones_in_the_next
 }
 
 static int forms_again_and_again(const process_t *process, void *arg) {
-    enum { ROUNDS = 200, WARM = 40 };
+    enum { ROUNDS = 120, WARM = 40 };
     ucc_team_h teams[MOST];
     ucc_status_t statuses[MOST];
     stage_t s = stage_open(process, false);
@@ -1299,7 +1299,7 @@ static int forms_again_and_again(const process_t *process, void *arg) {
     return !(stage_close(&s) && ok);
 }
 
-Test(form_span, two_hundred_teams_one_after_the_other_take_no_more_memory) {
+Test(form_span, teams_one_after_the_other_take_no_more_memory) {
     shape_t shape = shape_even(2, 1);
     cr_assert(runs(&shape, forms_again_and_again, NULL));
 }
