@@ -13,7 +13,7 @@
 #include "net/internal.h"
 
 enum { ENOUGH_LOOKS = 20, PROGRESSES = 8 };
-static const uint64_t long_enough = 1000000000; /* ns */
+static const uint64_t long_enough = 1000000000, again_after = 500000000; /* ns */
 
 static hd_ucx_arrival_t ignore(hd_ucx_port_t *port, const void *header, size_t header_bytes,
                                void *data, size_t bytes, bool rendezvous) {
@@ -40,21 +40,24 @@ static void on_lost(hd_ucx_link_t *link, const char *why) {
     give_up((hd_net_ping_t *)(void *)((char *)link - offsetof(hd_net_ping_t, link)), why);
 }
 
+/* False: something is lacking, which may be there later. */
 static bool open_prober(hd_net_t *net) {
     hd_net_reach_t reach;
-    if (net->prober.worker) {
-        return true;
-    }
+    bool fresh = !net->prober.worker, open = true;
     net->prober.arrive = ignore;
-    if (hd_ucx_listen(net->context, &net->prober) != UCC_OK) {
+    if (fresh && hd_ucx_listen(net->context, &net->prober) != UCC_OK) {
         return false;
     }
     (void)hd_net_address_parse(net->address, net->address_bytes, &reach); /* made here */
-    bool open = true;
     for (uint32_t l = 0; l < net->lanes; l++) {
-        net->probe[l] =
-            (hd_net_ping_t){.ucx = {.done = on_sent}, .net = net, .link = {.lost = on_lost}};
-        open = open && hd_ucx_connect(&net->prober, reach.lane[l], &net->probe[l].link) == UCC_OK;
+        hd_net_ping_t *probe = &net->probe[l];
+        if (fresh) {
+            *probe =
+                (hd_net_ping_t){.ucx = {.done = on_sent}, .net = net, .link = {.lost = on_lost}};
+        }
+        if (!probe->link.ep && !probe->broken) {
+            open = hd_ucx_connect(&net->prober, reach.lane[l], &probe->link) == UCC_OK && open;
+        }
     }
     return open;
 }
@@ -74,7 +77,12 @@ static void send(hd_net_t *net, hd_net_ping_t *probe) {
 }
 
 void hd_net_probe(hd_net_t *net) {
-    if (!net->shares || hd_net_is_given_up(net) || !open_prober(net)) {
+    net->probe_again = 0;
+    if (!net->shares || hd_net_is_given_up(net)) {
+        return;
+    }
+    if (!open_prober(net)) {
+        net->probe_again = hd_clock_ns() + again_after;
         return;
     }
     for (uint32_t l = 0; l < net->lanes; l++) {
@@ -107,6 +115,9 @@ static bool has_heard(const hd_net_t *net, const hd_net_lane_t *lane) {
 
 bool hd_net_is_deaf(hd_net_t *net, uint64_t now) {
     bool all = true, deaf = false;
+    if (net->probe_again && now > net->probe_again) {
+        hd_net_probe(net);
+    }
     if (!net->probing) {
         return false;
     }

@@ -507,6 +507,7 @@ struct hd_net {
     hd_net_ping_t probe[HD_NET_MOST_LANES]; /* to each lane */
     uint64_t n_probes, probed_at;           /* rounds of them; ns: when the last one began */
     uint32_t probe_looks;                   /* how often it was looked for */
+    uint64_t probe_again; /* ns: when to try again, for something was lacking; 0: nothing was */
     hd_net_asks_t asks;
     /* by lane 0's holder, while the lane has a worker, or with a reference */
     struct hd_watch *watch;

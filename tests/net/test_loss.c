@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 TestSuite(net_loss, .timeout = 120);
@@ -477,6 +478,50 @@ Test(net_loss, the_word_of_one_that_was_given_up_counts_nothing) {
 }
 
 /* --- whether a process still hears ------------------------------------------------------------- */
+
+/* Takes all descriptors that this process may have, of 256; gives them back. */
+static void take_all_descriptors(int taken[256]) {
+    const struct rlimit few = {256, 256};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (uint32_t i = 0; i < 256; i++) {
+        taken[i] = dup(0);
+    }
+}
+static void give_descriptors_back(const int taken[256]) {
+    for (uint32_t i = 0; i < 256; i++) {
+        if (taken[i] >= 0) {
+            close(taken[i]);
+        }
+    }
+}
+
+/* Process 0 asks itself when it has no descriptor for that, and again when it has. */
+static void ask_oneself_without_descriptors(node_t *node, void *arg) {
+    (void)arg;
+    int taken[256];
+    hd_net_t *net = node->net;
+    hd_net_lane_t *lane = &net->lane[0];
+    watch_all(node);
+    hd_lock(&lane->lock);
+    if (node->me == 0) {
+        take_all_descriptors(taken);
+        hd_net_probe(net);
+        node_check(node, !net->probing && net->probe_again, "it asks without a descriptor");
+        give_descriptors_back(taken);
+        atomic_store(&net->has_losses, true);
+    }
+    hd_unlock(&lane->lock);
+    while (node->me == 0 && atomic_load(&lane->probed) == 0) {
+        node_pump(node, "a message of one's own");
+    }
+    node_check(node, !hd_net_is_given_up(net), "it hears itself");
+    node_meet(node);
+    leave(node);
+}
+
+Test(net_loss, who_lacks_descriptors_asks_himself_later) {
+    cr_assert_eq(nodes_run(2, shm, ask_oneself_without_descriptors, NULL), 0);
+}
 
 /* Process 0 asks itself; deaf: what it has sent is not what it waits for, as if it did not come. */
 static void ask_oneself(node_t *node, void *arg) {
