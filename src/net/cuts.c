@@ -257,8 +257,9 @@ static bool has_to_go(hd_net_t *net) {
 
 /* --- judging ---------------------------------------------------------------------------------- */
 
-/* Looks after a cut that this process has found. True: the host is gone. */
-static bool judge_cut(hd_net_t *net, hd_cut_t *cut, uint64_t now) {
+/* Looks after a cut that this process has found. True: the host is gone. *looked: it was looked
+ * before where ways lead, and that stays so when hosts are given up that none leads to. */
+static bool judge_cut(hd_net_t *net, hd_cut_t *cut, uint64_t now, bool *looked) {
     uint32_t mine = cut->host[1] == net->host;
     uint64_t other = cut->host[!mine];
     if (!host_lives(net, other)) {
@@ -277,7 +278,10 @@ static bool judge_cut(hd_net_t *net, hd_cut_t *cut, uint64_t now) {
         return false;
     }
     hd_lock(&net->lock);
-    reach(net);
+    if (!*looked) {
+        reach(net);
+        *looked = true;
+    }
     bool gone = is_gone(net, other);
     hd_unlock(&net->lock);
     return gone;
@@ -297,10 +301,11 @@ bool hd_cuts_judge(hd_net_t *net, uint64_t now) {
     if (net->n_cuts == 0 || age(net->cuts_judged, now) < judge_every) {
         return false;
     }
+    bool looked = false;
     net->cuts_judged = now;
     forget_old(net, now);
     for (uint32_t i = 0; i < net->n_cuts; i++) {
-        if (net->cut[i].found && judge_cut(net, &net->cut[i], now)) {
+        if (net->cut[i].found && judge_cut(net, &net->cut[i], now, &looked)) {
             give_up_host(net, net->cut[i].host[net->cut[i].host[0] == net->host]);
         }
     }

@@ -131,25 +131,33 @@ static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
     }
 }
 
+/* How many other processes live? One may have several peers. */
+static uint32_t count_living(hd_net_t *net) {
+    uint32_t n = 0;
+    for (hd_peer_t *peer = hd_peer_first(net); peer; peer = peer->next) {
+        n += hd_peer_lives(peer) && hd_peer_find(net, peer->token) == peer;
+    }
+    return n;
+}
+
+/* Called again and again, so that it looks at lost peers only. */
 static void judge_peers(hd_net_t *net, uint64_t now) {
     hd_peer_t *broken = NULL;
-    uint32_t living = 0, n_broken = 0;
+    uint32_t n_broken = 0;
     for (hd_peer_t *peer = hd_peer_first(net); peer; peer = peer->next) {
-        bool latest = hd_peer_find(net, peer->token) == peer, alive = hd_peer_lives(peer);
-        living += latest && alive;
         /* acquire: the time; pairs with hd_peer_lose */
-        if (!alive || !atomic_load_explicit(&peer->lost, memory_order_acquire)) {
+        if (!atomic_load_explicit(&peer->lost, memory_order_acquire) || !hd_peer_lives(peer)) {
             continue;
         }
         if (!peer->asked) {
             ask(net, peer);
         }
-        if (latest && peer->breaks > MOST_BREAKS) {
+        if (peer->breaks > MOST_BREAKS && hd_peer_find(net, peer->token) == peer) {
             n_broken++;
             broken = peer;
         }
     }
-    if (n_broken > 1 && 2 * n_broken > living) {
+    if (n_broken > 1 && 2 * n_broken > count_living(net)) {
         surrender(net, "its ways to most others break again and again");
     } else if (broken) {
         part(net, broken, now > broken->broken_at ? now - broken->broken_at : 0);
