@@ -84,7 +84,7 @@ static void groups(void) {
     uint32_t few = 2 + (uint32_t)sim_below(2), many = few + (uint32_t)sim_below(3);
     uint32_t first = (uint32_t)sim_below(sim_hosts);
     for (uint32_t a = 0; a < few; a++) {
-        for (uint32_t b = 0; b < many; b++) {
+        for (uint32_t b = 0; b < many && few + b < sim_hosts; b++) {
             break_one((first + a) % sim_hosts, (first + few + b) % sim_hosts);
         }
     }

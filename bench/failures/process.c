@@ -80,6 +80,21 @@ bool hd_net_is_deaf(hd_net_t *net, uint64_t now) {
     (void)net, (void)now;
     return false;
 }
+void hd_ask_open(hd_net_t *net, bool listens) {
+    (void)net, (void)listens;
+}
+void hd_ask_close(hd_net_t *net) {
+    (void)net;
+}
+void hd_ask_hear(hd_net_t *net, uint64_t ask, const uint64_t from[2]) {
+    (void)net, (void)ask, (void)from;
+}
+void hd_ask_asked(void *net) {
+    (void)net;
+}
+void hd_ask_mail(void *net, const void *bytes, size_t n) {
+    (void)net, (void)bytes, (void)n;
+}
 bool hd_ucx_progress(const hd_ucx_port_t *port) {
     (void)port;
     return false;

@@ -231,8 +231,8 @@ static uint64_t worst_host(const hd_cut_t *const *cut, uint32_t n_cuts) {
 }
 
 /* Does this host have to go, of those that have lost each other, and live? Those with the most cuts
- * go, one after the other, until none is left. */
-static bool has_to_go(hd_net_t *net) {
+ * go, one after the other, until none is left. *may: it has lost some, so that it may have to. */
+static bool has_to_go(hd_net_t *net, bool *may) {
     const hd_cut_t *mutual[MOST_MUTUAL];
     uint32_t n = 0;
     bool mine = false;
@@ -252,6 +252,7 @@ static bool has_to_go(hd_net_t *net) {
             mutual[i] = goes ? NULL : mutual[i];
         }
     }
+    *may = mine;
     return mine && worst == net->host;
 }
 
@@ -304,10 +305,19 @@ bool hd_cuts_judge(hd_net_t *net, uint64_t now) {
     bool looked = false;
     net->cuts_judged = now;
     forget_old(net, now);
+    /* Before others are judged: those who have gone are dead, so no way leads over them, and one
+     * who has to go with them but does not know it yet would find all others gone. */
+    bool may, goes = has_to_go(net, &may);
+    if (may && age(net->cuts_changed, now) <= net->silent_ns + settled) {
+        return false;
+    }
+    if (goes) {
+        return true;
+    }
     for (uint32_t i = 0; i < net->n_cuts; i++) {
         if (net->cut[i].found && judge_cut(net, &net->cut[i], now, &looked)) {
             give_up_host(net, net->cut[i].host[net->cut[i].host[0] == net->host]);
         }
     }
-    return age(net->cuts_changed, now) > net->silent_ns + settled && has_to_go(net);
+    return false;
 }
