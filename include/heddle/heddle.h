@@ -196,6 +196,9 @@ ucc_status_t heddle_subset(heddle_ep_t *ep, const uint32_t *list, uint32_t n, he
  *  @param [out] sub   as in heddle_split() */
 ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub);
 
+/** heddle_team_agree() for endpoints. */
+ucc_status_t heddle_agree(heddle_ep_t *ep, uint64_t *bits, uint64_t *failed, uint64_t *n_failed);
+
 /** Starts n threads, spread and pinned by topology, hands each its endpoint, and returns when all
  *  have returned; then the endpoints have left. n == 0 means one thread per available core.
  *      Threads are placed among the processors that the process may use. With more threads than
@@ -550,6 +553,49 @@ ucc_status_t heddle_team_abort(ucc_team_h team);
  *                     process
  *  @param [out] left  to be driven by ucc_team_create_test(), as any new team */
 ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left);
+
+/** The endpoints of the team whose processes are gone, or were given up, as this process knows now;
+ *  others may know more, or less. Looks for news first; never blocks.
+ *  @param [out] failed    their numbers, ascending; room for as many as the team has endpoints, or
+ *                         NULL
+ *  @param [out] n_failed  how many they are; 0 in a team inside one process */
+ucc_status_t heddle_team_failed(ucc_team_h team, uint64_t *failed, uint64_t *n_failed);
+
+/** An agreement of the endpoints of a team that are left; opaque. */
+typedef struct heddle_agreement heddle_agreement_t;
+
+/** Begins an agreement: all endpoints of the team that are left get the same bits, and the same set
+ *  of endpoints that have failed, also if processes die meanwhile. It is what MPI's proposal for
+ *  user-level failure mitigation (ULFM) calls MPIX_Comm_agree, with the set; and it works on a team
+ *  that has failed, or was aborted, which stays as it is.
+ *      Every endpoint of every process that is left calls; the k-th calls of all belong together.
+ *  The bits are the AND of those of all endpoints that are not in the set; some of these may have
+ *  died since. Who has returned, even if it died at once, has returned what all others do. Parts of
+ *  a network that have given up each other decide apart; with NET_QUORUM no more than half of a
+ *  team decides nothing (UCC_ERR_NO_RESOURCE). A process that was given up is such a part.
+ *      Each process of the team must be watched by connections (NET_WATCH), else
+ *  UCC_ERR_NOT_SUPPORTED. In a team inside one process it is an allreduce, which fails if the team
+ *  is aborted; there nobody is lost.
+ *  @param [out] agreement  to be driven by heddle_agree_test(), released by heddle_agree_free() */
+ucc_status_t heddle_agree_post(ucc_team_h team, uint64_t bits, heddle_agreement_t **agreement);
+
+/** Drives an agreement, and the endpoint's contexts; one thread may drive those of several
+ *  endpoints in turn. Again after its end, it returns the same.
+ *  @param [out] bits, n_failed  may be NULL; as `failed`, written with UCC_OK alone
+ *  @param [out] failed          as in heddle_team_failed()
+ *  @return UCC_INPROGRESS; UCC_OK; or, without a decision at this endpoint, UCC_ERR_NO_MEMORY,
+ *          UCC_ERR_TIMED_OUT (HEDDLE_TIMEOUT), or what stands above: the others may have decided */
+ucc_status_t heddle_agree_test(heddle_agreement_t *agreement, uint64_t *bits, uint64_t *failed,
+                               uint64_t *n_failed);
+
+/** UCC_ERR_INVALID_PARAM while it is in progress, as the others need this endpoint; the team can't
+ *  be destroyed until then, either. */
+ucc_status_t heddle_agree_free(heddle_agreement_t *agreement);
+
+/** All of that in one call, which blocks. *bits has the endpoint's bits, and is given the agreed
+ *  ones; failed and n_failed as in heddle_agree_test(). */
+ucc_status_t heddle_team_agree(ucc_team_h team, uint64_t *bits, uint64_t *failed,
+                               uint64_t *n_failed);
 
 /* ------------------------------------------------------------------------------------------------
  * Teams: what the drafts had and 1.x dropped

@@ -75,7 +75,7 @@ ucc_status_t heddle_shrink(heddle_ep_t *ep, heddle_ep_t **sub) {
         return UCC_ERR_INVALID_PARAM;
     }
     *sub = NULL;
-    ucc_status_t status = hd_team_shrink(ep->team, &team);
+    ucc_status_t status = hd_team_shrink(ep->team, NULL, &team);
     return status == UCC_OK ? go_ahead(ep, team, sub) : status;
 }
 

@@ -150,7 +150,7 @@ ucc_status_t heddle_team_shrink(ucc_team_h team, ucc_team_h *left) {
     if (!hd_api_active_team(team, __func__) || !hd_api_pointer(left, "left", __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    return hd_team_shrink(team, left);
+    return hd_team_shrink(team, NULL, left);
 }
 
 /* --- queries ---------------------------------------------------------------------------------- */

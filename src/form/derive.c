@@ -77,7 +77,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     return UCC_OK;
 }
 
-ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
+ucc_status_t hd_team_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h *out) {
     if (is_inherited(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
@@ -86,7 +86,7 @@ ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_team_h team = heir(parent);
-    return hd_form_give_out(team, hd_form_start_shrink(parent, team), out);
+    return hd_form_give_out(team, hd_form_start_shrink(parent, origin, team), out);
 }
 
 ucc_status_t hd_team_from_list(ucc_team_h parent, const hd_list_t *list, ucc_team_h *out) {

@@ -29,8 +29,9 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 void hd_team_free(ucc_team_h team);
 /* Begins a team that all endpoints of the parent make; included: the caller takes part in it. */
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
-/* Begins a team of those that are left of a parent in several processes (shrink.c). */
-ucc_status_t hd_team_shrink(ucc_team_h parent, ucc_team_h *out);
+/* Begins a team of those that are left of a parent in several processes (shrink.c). origin: that of
+ * an agreement; NULL: the parent's. */
+ucc_status_t hd_team_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h *out);
 /* Different members of a set: endpoints of a parent, or contexts. */
 typedef struct hd_list {
     uint64_t (*at)(const void *entries, uint32_t i); /* returns the number of the i-th of them */

@@ -172,9 +172,9 @@ ucc_status_t hd_form_call_roll(ucc_team_h team);
  * it, or meet for it, and those who come later. */
 void hd_form_fail(ucc_team_h team, ucc_status_t why);
 /* Decides who is left of a parent in several processes, and enters the meeting of this process's
- * endpoints. team: NULL if there was no memory for it. On an error, the others of this process have
- * been told, if there was memory for that. UCC_OK with a handle in the state FAILED: another of
- * them has given up before. */
-ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team);
+ * endpoints. origin: as hd_team_shrink has it. team: NULL if there was no memory for it. On an
+ * error, the others of this process have been told, if there was memory for that. UCC_OK with a
+ * handle in the state FAILED: another of them has given up before. */
+ucc_status_t hd_form_start_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h team);
 
 #endif

@@ -21,6 +21,9 @@
  * Neither does it inside a process. Its endpoints meet at their k-th call for any of these teams,
  * of all of which they are members. The first of them decides who the survivors are, and if one of
  * them fails at its k-th call, the others fail at theirs, whenever they come.
+ *
+ * Teams of an agreement (api/agree.c) have an origin of their own, in which endpoints have their
+ * numbers in the team that agrees: who goes on from there does not meet those who still agree.
  */
 #include "form/internal.h"
 
@@ -33,29 +36,35 @@ typedef struct survivors {
     uint64_t left[]; /* those that are left, by their numbers in the origin, ascending */
 } survivors_t;
 
-/* The same, for those that come from one of the teams. */
+/* From which team endpoints come, and what it was made of. */
+typedef struct source {
+    const hd_crossing_t *team;
+    hd_origin_t *origin;
+} source_t;
+
+/* The survivors, for those that come from one of the teams. */
 typedef struct view {
     const survivors_t *survivors;
-    const hd_crossing_t *team;
+    const source_t *source;
 } view_t;
 
-static uint64_t in_origin(const hd_crossing_t *team, uint32_t endpoint) {
-    return team->in_origin ? team->in_origin[endpoint] : endpoint;
+static uint64_t in_origin(const source_t *source, uint32_t endpoint) {
+    const hd_crossing_t *team = source->team;
+    return source->origin == team->origin && team->in_origin ? team->in_origin[endpoint] : endpoint;
 }
 
 /* Returns the number in the team of survivor i; an endpoint that is not there: n. */
 static uint64_t member_at(const void *entries, uint32_t i) {
     const view_t *view = entries;
     uint64_t wanted = view->survivors->left[i];
-    uint32_t low = 0, high = view->team->span->n;
+    uint32_t n = view->source->team->span->n, low = 0, high = n;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        bool below = in_origin(view->team, middle) < wanted;
+        bool below = in_origin(view->source, middle) < wanted;
         low = below ? middle + 1 : low;
         high = below ? high : middle;
     }
-    bool there = low < view->team->span->n && in_origin(view->team, low) == wanted;
-    return there ? low : view->team->span->n;
+    return low < n && in_origin(view->source, low) == wanted ? low : n;
 }
 
 /* Counts one more attempt to make a team of these survivors, and returns its wire id. */
@@ -72,7 +81,8 @@ static uint64_t name(hd_origin_t *origin, const survivors_t *s) {
 
 /* Decides who is left. NULL: no memory (logged). */
 static void *decide(void *arg) {
-    const hd_crossing_t *crossing = arg;
+    const source_t *source = arg;
+    const hd_crossing_t *crossing = source->team;
     const hd_span_t *span = crossing->span;
     survivors_t *s = hd_alloc(HD_LINE, sizeof(*s) + span->n * sizeof(s->left[0]));
     if (!s) {
@@ -82,12 +92,12 @@ static void *decide(void *arg) {
     for (uint32_t i = 0; i < span->n; i++) {
         uint32_t p = span->process_of[i];
         if (p == span->mine || !hd_net_team_has_lost(crossing->team, p)) {
-            s->left[s->n++] = in_origin(crossing, i);
+            s->left[s->n++] = in_origin(source, i);
         } else {
             hd_net_team_tell_loss(crossing->team, p);
         }
     }
-    s->wire = name(crossing->origin, s);
+    s->wire = name(source->origin, s);
     return s;
 }
 
@@ -96,7 +106,7 @@ static ucc_status_t find_me(const view_t *view, uint64_t ep, uint32_t *me) {
     bool found = false;
     for (uint32_t i = 0; i < view->survivors->n; i++) {
         uint64_t member = member_at(view, i);
-        if (member == view->team->span->n) {
+        if (member == view->source->team->span->n) {
             hd_error("endpoint %llu is not in a team that its process shrinks, and was lost before",
                      (unsigned long long)view->survivors->left[i]);
             return UCC_ERR_IO_ERROR;
@@ -110,29 +120,30 @@ static ucc_status_t find_me(const view_t *view, uint64_t ep, uint32_t *me) {
 
 /* Sets the new team's size, this endpoint's number in it, and what it needs to cross processes. The
  * first to come to the meeting decides who is left. */
-static ucc_status_t choose(ucc_team_h parent, ucc_team_h team) {
+static ucc_status_t choose(ucc_team_h parent, hd_origin_t *origin, ucc_team_h team) {
     hd_crossing_t *crossing = parent->crossing;
     hd_forming_t *f = team->forming;
-    const survivors_t *s = hd_meeting_prelude(f->meeting, decide, crossing, hd_free);
-    const view_t view = {.survivors = s, .team = crossing};
+    source_t source = {.team = crossing, .origin = origin};
+    const survivors_t *s = hd_meeting_prelude(f->meeting, decide, &source, hd_free);
+    const view_t view = {.survivors = s, .source = &source};
     uint32_t me = 0;
     if (!s) {
         return UCC_ERR_NO_MEMORY;
     }
     ucc_status_t status = find_me(&view, parent->ep, &me);
     if (hd_config_bool(parent->lib->config, HD_CFG_LIB_NET_QUORUM) &&
-        2 * (uint64_t)s->n <= crossing->origin->n) {
+        2 * (uint64_t)s->n <= origin->n) {
         hd_error("%u of %u endpoints of a team are left: no more than half, so they form none "
                  "(NET_QUORUM=y)",
-                 s->n, crossing->origin->n);
+                 s->n, origin->n);
         status = UCC_ERR_NO_RESOURCE;
     }
     if (status == UCC_OK) {
         const hd_list_t list = {member_at, &view, s->n};
         f->wire = s->wire;
         f->in_origin = s->left;
-        f->origin = crossing->origin;
-        hd_origin_keep(f->origin);
+        f->origin = origin;
+        hd_origin_keep(origin);
         status = hd_form_take_list(team, crossing->span, crossing->process, &list, me);
     }
     if (status != UCC_OK && s->n > f->meets) {
@@ -157,16 +168,16 @@ static void uncount_call(hd_origin_t *origin, uint32_t me, const hd_meet_key_t *
     hd_unlock(&origin->lock);
 }
 
-ucc_status_t hd_form_start_shrink(ucc_team_h parent, ucc_team_h team) {
+ucc_status_t hd_form_start_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h team) {
     const hd_span_t *span = parent->crossing->span;
-    hd_origin_t *origin = parent->crossing->origin;
+    origin = origin ? origin : parent->crossing->origin;
     uint32_t n = hd_span_count(span, span->mine), me = span->local_of[parent->ep];
     hd_meet_key_t key = count_call(origin, me);
     hd_net_look(parent->crossing->net); /* hear what can be known of losses */
     hd_span_drain();
     ucc_status_t status = team ? hd_form_start_meeting(team, &key, n, me, true) : UCC_ERR_NO_MEMORY;
     if (status == UCC_OK) {
-        status = choose(parent, team);
+        status = choose(parent, origin, team);
         if (status != UCC_OK) {
             hd_form_fail(team, status);
         }

@@ -1,20 +1,22 @@
 /* gossip.c: what is told to all processes by the watch's connections, and what has been heard
  * there: that a process is DEAD, that a link between two hosts is CUT, that the ways between two
- * processes are BROKEN, that a team was ABORTed, and that somebody ASKs (ask.c). What follows from
- * words that come is news.c's business. Any thread may call, under a lane's lock or the watch's.
+ * processes are BROKEN, that a team was ABORTed, that somebody ASKs (ask.c), and that a decision is
+ * AGREED on. What follows from words that come is news.c's business. Any thread may call, under a
+ * lane's lock or the watch's, or under none.
  *
  * Each process numbers what it says, and who hears it tells it on if that number of that process is
  * new. For every process that has ever said anything, the highest number is known, and which of the
  * HD_NET_NUMBERS before it have come: so all words come to an end, however many there are. Beyond
- * that, nobody tells on that a process is dead when that is known, nor that a team was aborted when
- * that was heard lately.
+ * that, nobody tells on that a process is dead when that is known, nor that a team was aborted, or
+ * a decision agreed on, when that was heard lately.
  *
  * Of peers, and of this process, there is room for what they say, and for what is said of them,
  * before anything is: what fails for want of memory is told all the same.
  *
  * A process that is known to be dead may live, for it was given up: what it thinks of others, who
- * have lost it, counts nothing any more. What a kernel has said counts, whoever tells it. So does
- * that this process itself is dead, if somebody tells it whom it has not given up: he believes it.
+ * have lost it, counts nothing any more. What a kernel has said counts, whoever tells it. So does a
+ * decision: who told it has acted on it, and so may others who heard him. So does that this process
+ * itself is dead, if somebody tells it whom it has not given up: he believes it.
  * Who goes says so himself, and all tell that on: whoever has given it up may be dead to others.
  */
 #include "net/internal.h"
@@ -101,6 +103,13 @@ static bool count(hd_net_known_t *known, uint64_t number) {
     return true;
 }
 
+/* Tells those who await the decision. */
+static void settle(hd_net_t *net, uint64_t name) {
+    for (hd_net_decision_t *d = net->decisions; d; d = d->next) {
+        d->agreed = d->agreed || d->name == name;
+    }
+}
+
 /* Notes down what the words say, which nobody has said here before. False: it was known. */
 static bool note(hd_net_t *net, const hd_words_t *words) {
     if (words->kind == HD_WORDS_DEAD) {
@@ -109,7 +118,10 @@ static bool note(hd_net_t *net, const hd_words_t *words) {
         subject->death = known ? subject->death : (uint8_t)words->status;
         return !known || hd_net_same_token(words->by, words->subject);
     }
-    if (words->kind == HD_WORDS_ABORT) {
+    if (words->kind == HD_WORDS_AGREED) {
+        settle(net, words->subject[0]);
+    }
+    if (words->kind == HD_WORDS_ABORT || words->kind == HD_WORDS_AGREED) {
         bool known = hd_net_is_recent(net->aborts, HD_NET_ABORTS, net->n_aborts, words->subject[0]);
         if (!known) {
             hd_net_note_recent(net->aborts, HD_NET_ABORTS, &net->n_aborts, words->subject[0]);
@@ -127,7 +139,8 @@ bool hd_words_are_new(hd_net_t *net, const hd_words_t *words, const uint64_t fro
     bool of_me = hd_net_same_token(words->subject, net->token) && !is_dead(net, from);
     bool own = hd_net_same_token(words->subject, words->by);
     bool fact = words->kind == HD_WORDS_DEAD && (words->status == HD_DEAD_SURE || of_me || own);
-    bool counts = words->kind == HD_WORDS_ABORT || fact || !is_dead(net, words->by);
+    bool of_all = words->kind == HD_WORDS_ABORT || words->kind == HD_WORDS_AGREED;
+    bool counts = of_all || fact || !is_dead(net, words->by);
     bool are_new = room && counts && count(know(net, words->by), words->number) && note(net, words);
     hd_unlock(&net->lock);
     if (!room) {
@@ -177,6 +190,38 @@ bool hd_gossip_meet(hd_net_t *net, const uint64_t token[2]) {
     return room;
 }
 
+void hd_net_await(hd_net_t *net, hd_net_decision_t *decision, uint64_t name) {
+    hd_lock(&net->lock);
+    if (!decision->known) {
+        decision->next = net->decisions;
+        net->decisions = decision;
+        decision->known = true;
+    }
+    decision->agreed = decision->agreed && decision->name == name;
+    decision->name = name;
+    hd_unlock(&net->lock);
+}
+
+void hd_net_await_no_more(hd_net_t *net, hd_net_decision_t *decision) {
+    hd_lock(&net->lock);
+    hd_net_decision_t **at = &net->decisions;
+    while (*at && *at != decision) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = decision->next;
+    }
+    decision->known = false;
+    hd_unlock(&net->lock);
+}
+
+bool hd_net_is_agreed(hd_net_t *net, const hd_net_decision_t *decision) {
+    hd_lock(&net->lock);
+    bool agreed = decision->agreed;
+    hd_unlock(&net->lock);
+    return agreed;
+}
+
 void hd_gossip_clear(hd_net_t *net) {
     hd_free(net->known);
     net->known = NULL;
@@ -207,6 +252,10 @@ void hd_net_tell_broken(hd_net_t *net, const uint64_t token[2]) {
 
 void hd_net_tell_cut(hd_net_t *net, uint64_t host) {
     tell(net, (hd_words_t){.kind = HD_WORDS_CUT, .subject = {net->host, host}});
+}
+
+void hd_net_tell_agreed(hd_net_t *net, uint64_t name) {
+    tell(net, (hd_words_t){.kind = HD_WORDS_AGREED, .subject = {name, 0}});
 }
 
 void hd_net_refuse(hd_net_t *net, uint64_t wire, ucc_status_t why) {

@@ -385,8 +385,8 @@ struct hd_net_team {
 
 /* --- what processes tell each other by the watch ---------------------------------------------- */
 
-/* DEAD, ABORT, CUT, BROKEN and ASK travel, so their numbers stay; the others are what the process's
- * own watch has found. */
+/* DEAD, ABORT, CUT, BROKEN, ASK and AGREED travel, so their numbers stay; the others are what the
+ * process's own watch has found. */
 typedef enum hd_words_kind {
     HD_WORDS_LOST = 1,
     HD_WORDS_LEFT,
@@ -396,7 +396,8 @@ typedef enum hd_words_kind {
     HD_WORDS_UNREACHED,
     HD_WORDS_CUT,
     HD_WORDS_BROKEN,
-    HD_WORDS_ASK
+    HD_WORDS_ASK,
+    HD_WORDS_AGREED
 } hd_words_kind_t;
 
 /* What is known of the life of a process. JUDGED: it has to go, but may live. SURE: the kernel of
@@ -408,7 +409,8 @@ typedef struct hd_words {
     uint32_t kind;  /* hd_words_kind_t */
     int32_t status; /* of an ABORT: an error; of a DEAD: hd_death_t */
     /* a token; of an ABORT: a team's wire id, and 0; of a CUT: the host of whose word it is, and
-     * the one that nothing of it reaches; of an ASK: the question, and 0 */
+     * the one that nothing of it reaches; of an ASK: the question, and 0; of an AGREED: a
+     * decision's name, and 0 */
     uint64_t subject[2];
     uint64_t by[2];  /* whose word it is: a token */
     uint64_t number; /* counts that process's words; from 1 */
@@ -522,9 +524,11 @@ struct hd_net {
     hd_peer_t *peers;
     hd_net_known_t *known; /* a hash table of so many places, at most half of them in use */
     uint32_t known_room, n_known;
-    uint64_t
-        aborts[HD_NET_ABORTS]; /* wire ids of teams whose aborts were heard or told, the last */
+    /* wire ids of teams whose aborts, and names of decisions whose end, were heard or told, the
+     * last */
+    uint64_t aborts[HD_NET_ABORTS];
     uint32_t n_aborts;
+    hd_net_decision_t *decisions; /* that somebody here awaits */
     alignas(HD_LINE_PAIR) hd_net_lane_t lane[HD_NET_MOST_LANES];
 };
 

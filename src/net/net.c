@@ -171,6 +171,7 @@ static void in_child(hd_fork_hook_t *self) {
     }
     memset(the_net.table, 0, sizeof(the_net.table));
     the_net.known = NULL;
+    the_net.decisions = NULL;
     the_net.known_room = the_net.n_known = the_net.n_aborts = 0;
     hd_ask_abandon(&the_net);
     if (the_net.watch) {

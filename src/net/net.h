@@ -136,6 +136,27 @@ void hd_net_team_abort(hd_net_team_t *team, ucc_status_t why);
 /* Tells all that the watch reaches that there will be no team of that wire id. */
 void hd_net_refuse(hd_net_t *net, uint64_t wire, ucc_status_t why);
 
+/* --- decisions (gossip.c) --------------------------------------------------------------------- */
+
+/* What somebody here may decide together with others, and has to hear of if they have: they tell it
+ * by its name. */
+typedef struct hd_net_decision {
+    uint64_t name;      /* the same in all processes, and of nothing else; 0: none yet */
+    bool agreed, known; /* somebody says that it holds; the net has it in its list */
+    struct hd_net_decision *next;
+} hd_net_decision_t;
+
+/* Do all processes of the team, the dead ones included, have connections by which words come? */
+bool hd_net_team_has_watch(const hd_net_team_t *team);
+/* That name is awaited from now on, and no other one by this entry. Any thread. */
+void hd_net_await(hd_net_t *net, hd_net_decision_t *decision, uint64_t name);
+/* Nothing is, any more. */
+void hd_net_await_no_more(hd_net_t *net, hd_net_decision_t *decision);
+bool hd_net_is_agreed(hd_net_t *net, const hd_net_decision_t *decision);
+/* Tells all that the watch reaches, and who awaits it here, that the decision holds. Without a word
+ * to others, if they know that. */
+void hd_net_tell_agreed(hd_net_t *net, uint64_t name);
+
 /* --- swaps (swap.c) --------------------------------------------------------------------------- */
 
 enum {

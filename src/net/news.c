@@ -4,8 +4,8 @@
  * Of the processes of a team each watches those that are 1, 2, 4, ... before and after it: so
  * everybody is watched by somebody, and a word that everybody who hears it tells on reaches all,
  * also when some of them are gone. Such words are that a process is DEAD, that a link between two
- * hosts is CUT, and that a team was ABORTed (gossip.c). A process's token, drawn when its net is
- * opened, names it: who comes back is another one.
+ * hosts is CUT, that a team was ABORTed, and that a decision is AGREED on (gossip.c). A process's
+ * token, drawn when its net is opened, names it: who comes back is another one.
  *
  * LOST IS NOT DEAD. A peer is lost when its ways break: then teams that were made before, and need
  * it, fail. A process is dead if the kernel of its host says so, or if it has to go. So the watch
@@ -323,6 +323,8 @@ static bool make_sense(const hd_words_t *words) {
         return words->subject[0] != 0;
     case HD_WORDS_ABORT:
         return words->status < 0 && words->status > UCC_ERR_LAST;
+    case HD_WORDS_AGREED:
+        return words->subject[0] && !words->subject[1] && words->status == UCC_OK;
     default:
         return false;
     }
@@ -337,7 +339,7 @@ static hd_watch_relay_t on_words(void *arg, const uint64_t token[2], const void 
     if (!make_sense(&words) || !hd_words_are_new(arg, &words, token)) {
         return HD_WATCH_NOBODY;
     }
-    if (!hand(arg, &words, token)) {
+    if (words.kind != HD_WORDS_AGREED && !hand(arg, &words, token)) { /* that is noted already */
         hd_words_forget(arg, &words); /* when somebody says it again, it is new */
     }
     return hd_words_last(&words) ? HD_WATCH_ALL : HD_WATCH_THOSE_HERE;

@@ -96,6 +96,14 @@ void hd_net_team_tell_loss(const hd_net_team_t *team, uint32_t process) {
     }
 }
 
+bool hd_net_team_has_watch(const hd_net_team_t *team) {
+    bool all = team->net->watch;
+    for (uint32_t i = 0; i < team->n && all; i++) {
+        all = i == team->me || team->peer[i]->watch_bytes;
+    }
+    return all;
+}
+
 bool hd_net_team_look_for_losses(hd_net_team_t *team) {
     bool lost = false;
     /* acquire: the losses that it counts; pairs with hd_peer_lose */

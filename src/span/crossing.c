@@ -25,6 +25,7 @@
 #include "span/span.h"
 
 #include "core/fork.h"
+#include "core/hash.h"
 #include "threads/trace.h"
 
 #include <pthread.h>
@@ -107,6 +108,61 @@ void hd_origin_drop(hd_origin_t *origin) {
         hd_meetings_end(origin->serial);
         hd_free(origin);
     }
+}
+
+/* Takes those of earlier agreements off the list that nobody else has a reference to. Under the
+ * lock of the crossing's origin, without which nobody gets one. */
+static hd_origin_t *take_over(hd_crossing_t *crossing, uint64_t number) {
+    hd_origin_t *over = NULL;
+    for (hd_origin_t **at = &crossing->agreements; *at;) {
+        hd_origin_t *origin = *at;
+        /* relaxed: hd_origin_drop orders what others have done */
+        bool is_over = origin->number < number &&
+                       atomic_load_explicit(&origin->refs, memory_order_relaxed) == 1;
+        if (is_over) {
+            *at = origin->next;
+            origin->next = over;
+            over = origin;
+        } else {
+            at = &origin->next;
+        }
+    }
+    return over;
+}
+
+static void drop_all(hd_origin_t *origins) {
+    for (hd_origin_t *next; origins; origins = next) {
+        next = origins->next;
+        hd_origin_drop(origins);
+    }
+}
+
+hd_origin_t *hd_crossing_origin(hd_crossing_t *crossing, uint64_t number) {
+    static const uint64_t agreements = 0x6167726565; /* wire ids of others have no such word */
+    uint64_t wire = hd_hash_mix(hd_hash_mix(crossing->wire, agreements), number);
+    hd_origin_t *made = make_origin(wire, crossing->span);
+    if (!made) {
+        hd_error("no memory for an agreement of %u processes", crossing->span->processes);
+        return NULL;
+    }
+    made->n = crossing->origin->n; /* a quorum is one of that team's endpoints */
+    made->number = number;
+    hd_lock(&crossing->origin->lock);
+    hd_origin_t *over = take_over(crossing, number), *origin = crossing->agreements;
+    while (origin && origin->number != number) {
+        origin = origin->next;
+    }
+    if (!origin) {
+        origin = made;
+        made = NULL;
+        origin->next = crossing->agreements;
+        crossing->agreements = origin;
+    }
+    hd_origin_keep(origin);
+    hd_unlock(&crossing->origin->lock);
+    hd_origin_drop(made);
+    drop_all(over);
+    return origin;
 }
 
 /* --- greeting --------------------------------------------------------------------------------- */
@@ -379,6 +435,7 @@ static void release(hd_outer_memory_t *memory) {
         next = set->next;
         hd_free(set);
     }
+    drop_all(crossing->agreements);
     hd_origin_drop(crossing->origin);
     hd_free(crossing->in_origin);
     hd_free(crossing->hello.call.scratch);

@@ -77,11 +77,19 @@ typedef struct hd_origin {
     hd_lock_t lock;        /* guards what follows */
     hd_fingerprint_t left; /* the survivors at the last attempt to make a team of them ... */
     uint64_t attempts;     /* ... and how many attempts there were with these */
-    uint64_t calls[];      /* of each endpoint of this process, in the order of their numbers */
+    /* Of an agreement (hd_crossing_origin): its number, and another one's; under the lock of the
+     * crossing's own origin. */
+    uint64_t number;
+    struct hd_origin *next;
+    uint64_t calls[]; /* of each endpoint of this process, in the order of their numbers */
 } hd_origin_t;
 
 void hd_origin_keep(hd_origin_t *origin);
 void hd_origin_drop(hd_origin_t *origin);
+/* Stands for the crossing's team in its endpoints' agreement of that number: all teams of that one
+ * have wire ids, meetings and attempts of their own. The endpoints of this process share it; the
+ * caller gets a reference. NULL: no memory (logged). */
+hd_origin_t *hd_crossing_origin(hd_crossing_t *crossing, uint64_t number);
 
 /* A pool keeps memory of legs and flights that is too large for each exchange to keep its own
  * (flight.c). The blocks are in no order. The next leg gets what the last one has given back, which
@@ -141,6 +149,9 @@ struct hd_crossing {
     _Atomic(hd_span_t *) sets;
     hd_origin_t *origin; /* the crossing has a reference */
     uint64_t *in_origin; /* by endpoint: its number there, ascending; NULL: this is the origin */
+    /* those of agreements, each with a reference that it keeps until a later one begins; under the
+     * origin's lock */
+    hd_origin_t *agreements;
     /* The greeting: a barrier among the processes, so that no message comes for a team that its
      * receiver does not know yet. */
     hd_leg_t hello;

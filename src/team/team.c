@@ -47,8 +47,8 @@ bool hd_team_is_needed(ucc_team_h team) {
                  team->ep);
     }
     if (tasks) {
-        hd_error("team destroyed before %u collectives of schedules, or triggered posts, that run "
-                 "at endpoint %u",
+        hd_error("team destroyed before %u collectives of schedules, triggered posts, or "
+                 "agreements, that run at endpoint %u",
                  tasks, team->ep);
     }
     return engines != 0 || tasks != 0;

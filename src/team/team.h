@@ -99,6 +99,9 @@ typedef enum hd_team_state {
 /* What a team of several processes has beside its group (span.h). */
 typedef struct hd_crossing hd_crossing_t;
 
+/* What a team was made of, and by what name, where processes are left of another one (span.h). */
+typedef struct hd_origin hd_origin_t;
+
 /* A request is what a collective of a handle is posted with (request/request.h). */
 typedef struct hd_request hd_request_t;
 
@@ -185,7 +188,8 @@ struct ucc_team {
     uint32_t n_requests;
     uint64_t inits; /* operations matched by init order */
     uint64_t persistent_inits;
-    uint64_t splits; /* teams that all members have derived from this one */
+    uint64_t splits;     /* teams that all members have derived from this one */
+    uint64_t agreements; /* that this endpoint has begun; touched only by the handle's user */
     /* by list of members, of several processes: how many teams were derived by the members of it */
     hd_ordinals_t lists;
     /* numbers given out to runs of algorithms that users registered */
@@ -233,8 +237,8 @@ hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_t
  * must end before the team: if one has not, an error is logged. Called before a team is
  * destroyed. */
 bool hd_team_is_needed(ucc_team_h team);
-/* Counts a collective of a schedule's run, or a triggered post, that needs the team (holds), or
- * does so no more. */
+/* Counts a collective of a schedule's run, a triggered post, or an agreement, that needs the team
+ * (holds), or does so no more. */
 void hd_team_hold(ucc_team_h team, bool holds);
 
 #endif

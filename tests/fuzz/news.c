@@ -1,6 +1,6 @@
 /* news.c: fuzz target of what processes tell each other by the connections on which they watch each
- * other (src/net/news.c, gossip.c): that a process is dead, that a link between two hosts is cut, or
- * that a team was aborted; and of what the watch says of them.
+ * other (src/net/news.c, gossip.c): that a process is dead, that a link between two hosts is cut,
+ * that a team was aborted, or that a decision is agreed on; and of what the watch says of them.
  *
  * The functions below stand for src/net/watch.c. An input is a program: each byte an instruction,
  * with operands. It lets words come, of peers, of strangers, of teams that are there, gone or
@@ -16,7 +16,7 @@
 enum { WORDS, RAW, LOST, PUMP, MAKE, DESTROY, FAIL, MESSAGE, INSTRUCTIONS };
 enum { PROCESSES = 5, ME = 2, TEAMS = 4, MOST_TOLD = 512 };
 /* As they travel (hd_words_kind_t). */
-enum { DEAD = 3, ABORT, CUT = 7, BROKEN, ASK };
+enum { DEAD = 3, ABORT, CUT = 7, BROKEN, ASK, AGREED };
 
 typedef struct words {
     uint32_t kind;
@@ -75,6 +75,16 @@ bool hd_watch_is_settled(hd_watch_t *w, const uint64_t identity[2]) {
     return true;
 }
 
+bool hd_watch_reaches(hd_watch_t *w, uint64_t host) {
+    CHECK(w == the_watch && host);
+    return false;
+}
+
+bool hd_watch_hears(hd_watch_t *w, const uint64_t identity[2]) {
+    CHECK(w == the_watch && identity);
+    return true;
+}
+
 bool hd_watch_look(hd_watch_t *w) {
     CHECK(w == the_watch);
     return false;
@@ -114,12 +124,15 @@ hd_watch_sign_t hd_watch_sign(hd_watch_t *w, const uint64_t identity[2], double 
 static void say(const words_t *words) {
     CHECK((words->kind == DEAD && words->status >= 1 && words->status <= 2) || words->kind == CUT ||
           words->kind == BROKEN || words->kind == ASK ||
+          (words->kind == AGREED && words->status == 0) ||
           (words->kind == ABORT && words->status < 0 && words->status > UCC_ERR_LAST));
     for (uint32_t i = 0; i < n_said; i++) {
         bool same = said[i].kind == words->kind &&
                     memcmp(said[i].subject, words->subject, sizeof(words->subject)) == 0;
+        /* who hears that he has to go says so himself, too */
+        bool own = memcmp(words->subject, words->by, sizeof(words->by)) == 0;
         CHECK(!same || words->kind == CUT || words->kind == BROKEN || words->kind == ASK ||
-              (words->kind == DEAD && said[i].status < words->status));
+              (words->kind == DEAD && (own || said[i].status < words->status)));
         CHECK(said[i].number != words->number ||
               memcmp(said[i].by, words->by, sizeof(words->by)) != 0);
     }

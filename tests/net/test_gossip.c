@@ -68,6 +68,23 @@ Test(gossip, no_word_comes_back_as_new_however_many_there_are) {
     }
 }
 
+Test(gossip, that_a_decision_holds_is_new_once_and_counts_also_from_the_dead) {
+    hd_net_decision_t decision = {.name = 0};
+    hd_net_await(net, &decision, 50);
+    cr_expect(hear(HD_WORDS_AGREED, 51, 1, 1));
+    cr_expect_not(hd_net_is_agreed(net, &decision), "another decision");
+    cr_expect(hear(HD_WORDS_DEAD, 7, 1, 2));
+    cr_expect(hear(HD_WORDS_AGREED, 50, 7, 1), "others may have heard it");
+    cr_expect_not(hear(HD_WORDS_AGREED, 50, 2, 1));
+    cr_expect(hd_net_is_agreed(net, &decision));
+    hd_net_await(net, &decision, 52);
+    cr_expect_not(hd_net_is_agreed(net, &decision));
+    hd_net_tell_agreed(net, 52);
+    cr_expect(hd_net_is_agreed(net, &decision), "also who tells it may have others who await it");
+    hd_net_await_no_more(net, &decision);
+    cr_expect(net->decisions == NULL);
+}
+
 Test(gossip, that_a_process_is_dead_is_new_once_whoever_says_so) {
     const uint64_t token[2] = {7, 1};
     cr_expect_not(hd_net_is_dead(net, token));
