@@ -5,6 +5,7 @@
  * doze instead, for half a millisecond at most.
  */
 #include "api/api.h"
+#include "net/net.h"
 #include "request/algorithm.h"
 
 #include <stddef.h>
@@ -122,6 +123,12 @@ static void dispose(ucc_context_h context) {
     hd_free(context);
 }
 
+static ucc_status_t configure(ucc_context_h context, const hd_config_t *config) {
+    ucc_status_t status = hd_api_tune(context, config);
+    return status == UCC_OK ? hd_net_name_devices(hd_config_string(config, HD_CFG_CTX_NET_DEVICES))
+                            : status;
+}
+
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
                                    const hd_config_t *config, bool unplaced, ucc_context_h *out) {
     bool meets = p->mask & UCC_CONTEXT_PARAM_FIELD_OOB;
@@ -131,7 +138,7 @@ ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *p,
         return status;
     }
     status = create(lib, p, &context);
-    if (status == UCC_OK && config && (status = hd_api_tune(context, config)) != UCC_OK) {
+    if (status == UCC_OK && config && (status = configure(context, config)) != UCC_OK) {
         dispose(context);
     }
     if (status != UCC_OK) {

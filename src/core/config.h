@@ -86,6 +86,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_NET_SHM,          /* bool */
     HD_CFG_LIB_NET_SURVIVE,      /* bool */
     HD_CFG_LIB_NET_TLS,          /* string: for UCX, or empty */
+    HD_CFG_LIB_NET_DEVICES,      /* string: names, or all */
     HD_CFG_LIB_NET_LANES,        /* uint: 1..8 */
     HD_CFG_LIB_NET_SWAP_MAX,     /* uint: 0..4096 */
     HD_CFG_LIB_NET_WATCH,        /* bool */

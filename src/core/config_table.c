@@ -289,6 +289,14 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                             .value = "",
                             .meaning = "Transports that UCX may use, as in its own UCX_TLS. If "
                                        "empty, UCX decides."},
+    [HD_CFG_LIB_NET_DEVICES] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_STRING,
+         .name = "NET_DEVICES",
+         .value = "all",
+         .meaning = "Network devices (names, with commas) by which UCX may reach other processes. "
+                    "If all: the loopback device among processes of one host, and, as soon as a "
+                    "team has processes of other hosts, UCX's choice for these."},
     [HD_CFG_LIB_NET_LANES] = {.scope = HD_CFG_SCOPE_LIB,
                               .type = HD_CFG_UINT,
                               .name = "NET_LANES",
@@ -501,8 +509,9 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                 .type = HD_CFG_STRING,
                                 .name = "NET_DEVICES",
                                 .value = "all",
-                                .meaning = "Network devices to use between processes, separated "
-                                           "by commas."},
+                                .meaning = "The same, if the program gives contexts a "
+                                           "configuration; counts for the whole process, as long "
+                                           "as no team spans processes."},
     [HD_CFG_CTX_CL_BASIC_TUNE] = {.scope = HD_CFG_SCOPE_CONTEXT,
                                   .type = HD_CFG_STRING,
                                   .hidden = true,

@@ -39,7 +39,8 @@ void hd_process_identity(uint64_t identity[2]) {
     pthread_mutex_unlock(&identity_lock);
 }
 
-/* Returns a number that all processes of this host get, since it was started. */
+/* Returns a number that all processes of this host get, since it was started, and that share its
+ * loopback address. */
 static uint64_t host_identity(void) {
     static _Atomic uint64_t known;
     /* relaxed: a thread that finds none works out the same */
@@ -47,14 +48,10 @@ static uint64_t host_identity(void) {
     if (identity) {
         return identity;
     }
-    char text[512] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    size_t length = file ? fread(text, 1, sizeof(text) / 2, file) : 0;
-    if (file) {
-        fclose(file);
-    }
+    char text[256] = "";
+    identity = hd_net_host();
     /* containers of one host have names of their own */
-    (void)gethostname(text + length, sizeof(text) - length - 1);
+    (void)gethostname(text, sizeof(text) - 1);
     for (const char *c = text; *c; c++) {
         identity = hd_hash_mix(identity, (uint8_t)*c);
     }

@@ -268,15 +268,25 @@ static ucc_status_t tell(hd_roll_t *roll) {
     return hd_roll_give(roll, &roll->account, roll->told, sizeof(roll->account));
 }
 
+/* Returns whether some member lives on another host: the same at all members. */
+static bool spans_hosts(const hd_roll_t *roll) {
+    uint32_t i = 0;
+    while (i < roll->oob.n_oob_eps && roll->all[i].host == roll->mine.host) {
+        i++;
+    }
+    return i < roll->oob.n_oob_eps;
+}
+
 static ucc_status_t open_network(hd_roll_t *roll) {
     size_t bytes = 0;
     ucc_status_t status = roll->trouble;
-    status = status == UCC_OK ? hd_net_open(roll->config, &roll->net) : status;
+    roll->far = spans_hosts(roll);
+    status = status == UCC_OK ? hd_net_open(roll->config, roll->far, &roll->net) : status;
     if (status == UCC_INPROGRESS) { /* another thread is opening it */
         return status;
     }
     if (status == UCC_OK) {
-        hd_net_address(roll->net, &bytes);
+        hd_net_address(roll->net, roll->far, &bytes);
     }
     roll->trouble = status;
     roll->account.bytes = (uint32_t)bytes;
@@ -300,7 +310,7 @@ static ucc_status_t do_without(hd_roll_t *roll) {
 static ucc_status_t give_slice(hd_roll_t *roll, uint32_t longest) {
     const hd_span_t *span = roll->span;
     size_t bytes;
-    const uint8_t *address = hd_net_address(roll->net, &bytes);
+    const uint8_t *address = hd_net_address(roll->net, roll->far, &bytes);
     roll->slice = slice_of(span, longest);
     uint8_t *mine = roll->slices + (size_t)span->n * roll->slice;
     size_t at = (size_t)roll->slice * span->local_of[roll->mine.number];

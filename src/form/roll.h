@@ -91,6 +91,7 @@ typedef struct hd_roll {
     hd_span_t *span;           /* who lives where; NULL: there was no memory */
     uint32_t *place_of;        /* by member's number: its place in the exchange */
     hd_net_t *net;             /* a reference */
+    bool far;                  /* some live on other hosts */
     ucc_status_t trouble;      /* why this member can't go on; UCC_OK: it can */
     hd_account_t account;      /* what this member gives to the second exchange */
     uint32_t room;             /* bytes of addresses that there is memory for, the same at all */

@@ -40,7 +40,7 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of,
         hd_error("ep_map: members live in several processes, and there is no network");
         return UCC_ERR_NOT_SUPPORTED;
     }
-    ucc_status_t status = hd_net_open(team->lib->config, &f->roll.net);
+    ucc_status_t status = hd_net_open(team->lib->config, false, &f->roll.net);
     /* UCC_INPROGRESS can't be: the parent, or the contexts, have the network open */
     if (status != UCC_OK) {
         hd_error("the network can't be had for a team in %u processes", span->processes);

@@ -48,7 +48,7 @@ static bool open_prober(hd_net_t *net) {
     if (fresh && hd_ucx_listen(net->context, &net->prober) != UCC_OK) {
         return false;
     }
-    (void)hd_net_address_parse(net->address, net->address_bytes, &reach); /* made here */
+    (void)hd_net_address_parse(net->address.bytes, net->address.n, &reach); /* made here */
     for (uint32_t l = 0; l < net->lanes; l++) {
         hd_net_ping_t *probe = &net->probe[l];
         if (fresh) {
@@ -56,7 +56,8 @@ static bool open_prober(hd_net_t *net) {
                 (hd_net_ping_t){.ucx = {.done = on_sent}, .net = net, .link = {.lost = on_lost}};
         }
         if (!probe->link.ep && !probe->broken) {
-            open = hd_ucx_connect(&net->prober, reach.lane[l], &probe->link) == UCC_OK && open;
+            open =
+                hd_ucx_connect(&net->prober, false, reach.lane[l], &probe->link) == UCC_OK && open;
         }
     }
     return open;

@@ -25,6 +25,7 @@
  *     lane                         what other threads hand to a lane
  *     peer, gossip                 other processes; what all of them tell each other
  *     address, algorithm, shape    plain bytes and words
+ *     devices                      which network devices there are
  *     watch, watch_address, ucx, wire    below all of it, with headers of their own
  *
  * Where a file below has to reach one above it, the one above has left a pointer to a function:
@@ -235,6 +236,7 @@ struct hd_peer {
     _Atomic(const char *) why; /* it was lost: a constant, for people; written likewise */
     hd_net_who_t who;
     uint64_t host;      /* number of its host; 0: not known */
+    bool far;           /* it is reached as a process of another host */
     uint32_t breaks;    /* peers of this process before, whose ways broke soon though it lived */
     uint64_t broken_at; /* ns: when the first of those broke */
     uint64_t made_at;   /* ns */
@@ -486,8 +488,15 @@ enum {
     HD_NET_CUTS = 1024
 };
 
+typedef struct hd_net_address {
+    void *bytes;
+    size_t n;
+} hd_net_address_t;
+
 struct hd_net {
-    struct ucp_context *context;
+    /* far: for processes of other hosts, if the first one is for this host alone. NULL: none yet */
+    struct ucp_context *context, *far;
+    bool parts; /* the first one is for this host alone */
     bool stays; /* UCX has something that it can't give back before the process ends */
     uint32_t lanes;
     bool survive;            /* NET_SURVIVE */
@@ -515,8 +524,9 @@ struct hd_net {
     struct hd_watch *watch;
     uint64_t grace_ns, cut_off_ns;
     uint64_t silent_ns; /* after which the watch finds another host silent */
-    void *address;
-    size_t address_bytes;
+    /* What others need to reach this process: those of its host, and all. The second is there when
+     * somebody has asked for it; if the first context is for all, it is the first. */
+    hd_net_address_t address, far_address;
     hd_lock_t lock; /* guards what follows */
     hd_net_team_t *table[HD_NET_TABLE];
     uint64_t gone[HD_NET_GONE]; /* wire ids of teams that were destroyed, the last ones */
@@ -587,6 +597,13 @@ static inline size_t hd_net_part(size_t whole, uint32_t parts, uint32_t i) {
 size_t hd_net_parts_bytes(uint32_t parts, uint32_t pieces);
 hd_net_data_t *hd_net_cut(const hd_net_data_t *data, uint32_t parts, void *memory);
 
+/* --- devices.c -------------------------------------------------------------------------------- */
+
+/* UCC_ERR_INVALID_PARAM: this host has not all of these network devices ("all", or names with
+ * commas), or they are down: a line names the variable, and those that there are. */
+ucc_status_t hd_net_check_devices(const char *variable, const char *devices);
+bool hd_net_has_device(const char *name);
+
 /* --- address.c: what a process's address says ------------------------------------------------- */
 
 /* What a process's address says. */
@@ -595,14 +612,16 @@ typedef struct hd_net_reach {
     uint64_t token[2];
     hd_net_who_t who;
     const void *lane[HD_NET_MOST_LANES]; /* each one's address */
+    const void *far[HD_NET_MOST_LANES];  /* for other hosts; where there is none apart, the same */
+    uint64_t host;                       /* as the watch counts hosts */
     const void *watch;
     size_t watch_bytes; /* 0: none */
 } hd_net_reach_t;
 
 /* False: it is malformed. */
 bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *reach);
-/* The process's own, from its lanes and its watch: net->address. */
-ucc_status_t hd_net_address_make(hd_net_t *net);
+/* The process's own, from its lanes and its watch. far: with what other hosts need. */
+ucc_status_t hd_net_address_make(hd_net_t *net, bool far, hd_net_address_t *address);
 
 /* --- gossip.c: what all processes tell each other --------------------------------------------- */
 

@@ -6,6 +6,12 @@
  * happen outside it, by exactly one thread, and whoever asks meanwhile is told to come again.
  *
  *     CLOSED -> OPENING -> OPEN -> CLOSING -> CLOSED
+ *                           |^
+ *                         WIDENING
+ *
+ * As long as all that teams are made with live on this host, its context listens at the loopback
+ * address alone. When one is to be made with processes of other hosts, the net is widened: there is
+ * another context for these, and each lane has a worker in it, too. What there was goes on.
  *
  * In the child of a fork, the parent's net is forgotten as it is: nothing of UCX's is called for it
  * any more.
@@ -19,11 +25,12 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef enum state { CLOSED, OPENING, OPEN, CLOSING } state_t;
+typedef enum state { CLOSED, OPENING, OPEN, WIDENING, CLOSING } state_t;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards these */
 static state_t state;
 static uint32_t references;
+static char *named_devices; /* NULL: as the configuration says */
 static hd_net_t the_net;
 
 static _Atomic(hd_net_t *) opened; /* the_net while it is open */
@@ -56,6 +63,21 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
     hd_unlock(&lane->lock);
 }
 
+static void close_context(const hd_net_t *net, struct ucp_context **context) {
+    if (*context && !net->stays) {
+        hd_ucx_close(*context);
+    }
+    *context = NULL;
+}
+
+static void free_addresses(hd_net_t *net) {
+    if (net->far_address.bytes != net->address.bytes) {
+        hd_free(net->far_address.bytes);
+    }
+    hd_free(net->address.bytes);
+    net->address = net->far_address = (hd_net_address_t){0};
+}
+
 /* Closes what there is of the net. */
 static void close_all(hd_net_t *net) {
     hd_lock(&net->lane[0].lock);
@@ -66,15 +88,12 @@ static void close_all(hd_net_t *net) {
         close_lane(net, &net->lane[l]);
     }
     hd_net_watch_close(net); /* the goodbye comes after all that was sent */
-    if (net->context && !net->stays) {
-        hd_ucx_close(net->context);
-    }
-    net->context = NULL;
+    close_context(net, &net->far);
+    close_context(net, &net->context);
     net->stays = false;
     hd_peer_free_all(net);
     hd_gossip_clear(net);
-    hd_free(net->address);
-    net->address = NULL;
+    free_addresses(net);
 }
 
 /* UCX brings a message (lane->port.arrive): a swap is told from all others by its length. */
@@ -112,11 +131,43 @@ static uint64_t ns_of(const hd_config_t *config, hd_cfg_id_t seconds) {
     return ns < 1e18 ? (uint64_t)ns : UINT64_C(1000000000000000000);
 }
 
-static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
-    hd_ucx_options_t options = {.tls = hd_config_string(config, HD_CFG_LIB_NET_TLS),
-                                .shm = hd_config_bool(config, HD_CFG_LIB_NET_SHM),
-                                .survive = hd_config_bool(config, HD_CFG_LIB_NET_SURVIVE)};
-    ucc_status_t status = hd_ucx_load(hd_config_string(config, HD_CFG_LIB_NET_LIBRARY));
+static hd_ucx_options_t options_of(const hd_config_t *config, hd_ucx_whom_t whom) {
+    return (hd_ucx_options_t){
+        .tls = hd_config_string(config, HD_CFG_LIB_NET_TLS),
+        .devices = named_devices ? named_devices : hd_config_string(config, HD_CFG_LIB_NET_DEVICES),
+        .shm = hd_config_bool(config, HD_CFG_LIB_NET_SHM),
+        .survive = hd_config_bool(config, HD_CFG_LIB_NET_SURVIVE),
+        .whom = whom};
+}
+
+/* Makes the net one for processes of other hosts, too. It may have been tried before. */
+static ucc_status_t widen(hd_net_t *net, const hd_config_t *config) {
+    hd_ucx_options_t options = options_of(config, HD_UCX_FAR);
+    ucc_status_t status = UCC_OK;
+    if (!net->parts) {
+        net->far_address = net->address;
+        return UCC_OK;
+    }
+    if (!net->far) {
+        status = hd_ucx_open(&options, &net->far);
+    }
+    for (uint32_t l = 0; l < net->lanes && status == UCC_OK; l++) {
+        hd_net_lane_t *lane = &net->lane[l];
+        hd_lock(&lane->lock);
+        status = lane->port.far ? UCC_OK : hd_ucx_listen_far(net->far, &lane->port);
+        hd_unlock(&lane->lock);
+    }
+    return status == UCC_OK ? hd_net_address_make(net, true, &net->far_address) : status;
+}
+
+static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config, bool far) {
+    hd_ucx_options_t options = options_of(config, HD_UCX_ALL);
+    ucc_status_t status = hd_net_check_devices("NET_DEVICES", options.devices);
+    if (status == UCC_OK) {
+        status = hd_ucx_load(hd_config_string(config, HD_CFG_LIB_NET_LIBRARY));
+    }
+    net->parts = !far && hd_ucx_parts(&options) && hd_net_has_device("lo");
+    options.whom = net->parts ? HD_UCX_NEAR : HD_UCX_ALL;
     if (status == UCC_OK) {
         status = hd_ucx_open(&options, &net->context);
     }
@@ -140,7 +191,10 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config) {
     }
     if (status == UCC_OK) {
         hd_net_watch_open(net, config);
-        status = hd_net_address_make(net);
+        status = hd_net_address_make(net, false, &net->address);
+    }
+    if (status == UCC_OK && far) {
+        status = widen(net, config);
     }
     if (status != UCC_OK) {
         close_all(net);
@@ -156,7 +210,7 @@ static void in_child(hd_fork_hook_t *self) {
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
         hd_net_lane_t *lane = &the_net.lane[l];
         hd_lock_forget(&lane->lock);
-        lane->port.worker = NULL;
+        lane->port.worker = lane->port.far = NULL;
         lane->legs = NULL;
         ck_stack_init(&lane->handed);
         memset(lane->early, 0, sizeof(lane->early));
@@ -180,30 +234,53 @@ static void in_child(hd_fork_hook_t *self) {
     }
     the_net.prober.worker = NULL;
     the_net.probing = false;
-    the_net.context = NULL;
-    the_net.address = NULL;
+    the_net.context = the_net.far = NULL;
+    the_net.address = the_net.far_address = (hd_net_address_t){0};
     the_net.peers = NULL;
     state = CLOSED; /* the mutex is free: hd_fork_guard */
     references = 0;
     atomic_store_explicit(&opened, NULL, memory_order_relaxed); /* alone */
 }
 
-/* Under the mutex: takes a reference, or the task of opening. */
-static bool enter(ucc_status_t *status) {
+/* Under the mutex: takes a reference, or the task of opening, or that of widening, with a
+ * reference. */
+static bool enter(bool far, ucc_status_t *status) {
+    bool widens = state == OPEN && far && !the_net.far_address.bytes;
     *status = UCC_INPROGRESS;
-    if (state == OPEN) {
-        references++;
+    references += state == OPEN;
+    if (state == OPEN && !widens) {
         *status = UCC_OK;
         return false;
     }
-    if (state != CLOSED) {
+    if (state != CLOSED && !widens) {
         return false;
     }
-    state = OPENING;
+    state = widens ? WIDENING : OPENING;
     return true;
 }
 
-ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net) {
+/* The caller has entered. */
+static ucc_status_t open_or_widen(const hd_config_t *config, bool far) {
+    int cancelling; /* a cancelled thread would end in there, and nobody else could ever open it */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    bool widens = state == WIDENING; /* this thread has written it */
+    ucc_status_t status = widens ? widen(&the_net, config) : open_all(&the_net, config, far);
+    pthread_setcancelstate(cancelling, NULL);
+    pthread_mutex_lock(&mutex);
+    state = widens || status == UCC_OK ? OPEN : CLOSED;
+    if (!widens && status == UCC_OK) {
+        references = 1;
+        /* release: the lanes; pairs with hd_net_opened */
+        atomic_store_explicit(&opened, &the_net, memory_order_release);
+    }
+    pthread_mutex_unlock(&mutex);
+    if (widens && status != UCC_OK) {
+        hd_net_close(&the_net);
+    }
+    return status;
+}
+
+ucc_status_t hd_net_open(const hd_config_t *config, bool far, hd_net_t **net) {
     static _Atomic bool told, watching;
     ucc_status_t status;
     *net = &the_net;
@@ -215,7 +292,7 @@ ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net) {
     }
     hd_fork_guard(&mutex);
     pthread_mutex_lock(&mutex);
-    bool mine = enter(&status);
+    bool mine = enter(far, &status);
     pthread_mutex_unlock(&mutex);
     if (!mine) {
         return status;
@@ -224,19 +301,7 @@ ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net) {
     if (!atomic_exchange_explicit(&watching, true, memory_order_relaxed)) {
         hd_fork_watch(&fork_hook, in_child);
     }
-    int cancelling; /* a cancelled thread would end in there, and nobody else could ever open it */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
-    status = open_all(&the_net, config);
-    pthread_setcancelstate(cancelling, NULL);
-    pthread_mutex_lock(&mutex);
-    state = status == UCC_OK ? OPEN : CLOSED;
-    references = status == UCC_OK;
-    if (status == UCC_OK) {
-        /* release: the lanes; pairs with hd_net_opened */
-        atomic_store_explicit(&opened, &the_net, memory_order_release);
-    }
-    pthread_mutex_unlock(&mutex);
-    return status;
+    return open_or_widen(config, far);
 }
 
 void hd_net_keep(hd_net_t *net) {
@@ -268,9 +333,31 @@ void hd_net_close(hd_net_t *net) {
 
 /* --- what there is ---------------------------------------------------------------------------- */
 
-const void *hd_net_address(const hd_net_t *net, size_t *bytes) {
-    *bytes = net->address_bytes;
-    return net->address;
+const void *hd_net_address(const hd_net_t *net, bool far, size_t *bytes) {
+    const hd_net_address_t *address = far ? &net->far_address : &net->address;
+    *bytes = address->n;
+    return address->bytes;
+}
+
+uint64_t hd_net_host(void) {
+    return hd_watch_host();
+}
+
+ucc_status_t hd_net_name_devices(const char *devices) {
+    char *copy = hd_alloc(1, strlen(devices) + 1);
+    if (!copy) {
+        hd_error("no memory for the names of network devices");
+        return UCC_ERR_NO_MEMORY;
+    }
+    memcpy(copy, devices, strlen(devices));
+    hd_fork_guard(&mutex);
+    pthread_mutex_lock(&mutex);
+    bool taken = state == CLOSED; /* else who opens it reads them */
+    char *unused = taken ? named_devices : copy;
+    named_devices = taken ? copy : named_devices;
+    pthread_mutex_unlock(&mutex);
+    hd_free(unused);
+    return UCC_OK;
 }
 
 hd_net_t *hd_net_opened(void) {

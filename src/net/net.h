@@ -47,12 +47,19 @@ struct hd_net_family_row;
 /* --- the process's network (net.c) ------------------------------------------------------------ */
 
 /* Why there is none: this build has no UCX, or it can't be loaded, or the configuration says so
- * (logged once). UCC_OK: *net, with a reference for the caller. UCC_INPROGRESS: another thread is
- * making it; call again. Any thread. */
-ucc_status_t hd_net_open(const hd_config_t *config, hd_net_t **net);
+ * (logged once), or is wrong. UCC_OK: *net, with a reference for the caller. UCC_INPROGRESS:
+ * another thread is making it; call again. far: processes of other hosts shall reach this one, too:
+ * until somebody asks for that, it listens at the loopback address alone. Any thread. */
+ucc_status_t hd_net_open(const hd_config_t *config, bool far, hd_net_t **net);
 void hd_net_close(hd_net_t *net);
-/* What other processes need to reach this one: plain bytes, the net's. */
-const void *hd_net_address(const hd_net_t *net, size_t *bytes);
+/* The network devices to use from then on, if no net is open, instead of the configuration's: a
+ * context has named them. UCC_ERR_NO_MEMORY (logged). */
+ucc_status_t hd_net_name_devices(const char *devices);
+/* What other processes need to reach this one: plain bytes, the net's, the same until it is closed.
+ * far: those of other hosts, too; the caller has opened it so. */
+const void *hd_net_address(const hd_net_t *net, bool far, size_t *bytes);
+/* Tells hosts apart that share no loopback address: machines, and network namespaces of one. */
+uint64_t hd_net_host(void);
 /* The net that is open now, without a reference; NULL: none. For whoever shows or pumps what there
  * is. */
 hd_net_t *hd_net_opened(void);

@@ -142,9 +142,11 @@ static hd_peer_t *make(hd_net_t *net, const hd_net_process_t *process) {
     memcpy(peer->token, reach.token, sizeof(peer->token));
     peer->lanes = reach.lanes;
     peer->who = reach.who;
+    peer->far = reach.host != net->host;
     for (uint32_t l = 0; l < peer->lanes; l++) {
-        peer->link[l] =
-            (hd_peer_link_t){.ucx = {.lost = on_lost}, .peer = peer, .address = reach.lane[l]};
+        peer->link[l] = (hd_peer_link_t){.ucx = {.lost = on_lost},
+                                         .peer = peer,
+                                         .address = peer->far ? reach.far[l] : reach.lane[l]};
     }
     peer->watch_address = reach.watch;
     peer->watch_bytes = reach.watch_bytes;
@@ -265,7 +267,8 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
     }
     if (!link->ep) {
         reserve_descriptors(lane);
-        if (hd_ucx_connect(&lane->port, peer->link[lane->number].address, link) != UCC_OK) {
+        if (hd_ucx_connect(&lane->port, peer->far, peer->link[lane->number].address, link) !=
+            UCC_OK) {
             on_lost(link, "no endpoint can be made");
             return NULL;
         }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -132,9 +133,23 @@ static bool leaves(const char *tls, const char *const *name) {
     return named;
 }
 
+/* The user's choice of transports; "": none. */
+static const char *chosen_tls(const hd_ucx_options_t *options) {
+    const char *environment = getenv("UCX_TLS");
+    return *options->tls || !environment ? options->tls : environment;
+}
+
 bool hd_ucx_shares(const hd_ucx_options_t *options) {
     static const char *const shm[] = {"shm", "sm", "mm", "posix", "sysv", "xpmem", NULL};
     return options->shm && leaves(options->tls, shm);
+}
+
+bool hd_ucx_parts(const hd_ucx_options_t *options) {
+    static const char *const tcp[] = {"tcp", NULL};
+    const char *tls = chosen_tls(options);
+    bool excluded = *tls == '^' && strstr(tls, "tcp");
+    return strcmp(options->devices, "all") == 0 && !getenv("UCX_NET_DEVICES") && !excluded &&
+           leaves(tls, tcp);
 }
 
 static ucc_status_t failed(const char *what, ucs_status_t status) {
@@ -191,7 +206,7 @@ static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
     if (options->survive) {
         set(config, "KEEPALIVE_INTERVAL", "1s");
     }
-    if (options->survive && hd_ucx_shares(options)) {
+    if (options->survive && hd_ucx_shares(options) && options->whom != HD_UCX_FAR) {
         set(config, "MM_ERROR_HANDLING", "y");
     }
     if (leaves(options->tls, tcp)) {
@@ -206,10 +221,18 @@ static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
             set(config, prefixed ? "TCP_TX_SEG_SIZE" : "TX_SEG_SIZE", "64k");
         }
     }
+    if (options->whom == HD_UCX_NEAR) {
+        set(config, "NET_DEVICES", "lo");
+    } else if (strcmp(options->devices, "all") != 0) {
+        set(config, "NET_DEVICES", options->devices);
+    }
     if (*options->tls) {
         return set(config, "TLS", options->tls);
     }
-    return options->shm || set(config, "TLS", "^shm");
+    /* Nobody of another host is in this one's shared memory; and what UCX keeps there for each
+     * worker would be in vain. */
+    bool without = !options->shm || (options->whom == HD_UCX_FAR && !*chosen_tls(options));
+    return !without || set(config, "TLS", "^shm");
 }
 
 ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
@@ -239,6 +262,19 @@ void hd_ucx_close(struct ucp_context *context) {
     (void)lend_spare();
 }
 
+/* A rendezvous belongs to the worker that it has come by: the name that it goes by here has the
+ * highest bit, which no address in a process has, if that is the far one. */
+static const uintptr_t far_bit = UINTPTR_MAX - UINTPTR_MAX / 2;
+_Static_assert(sizeof(void *) == 8, "an address has a bit to spare");
+
+static ucp_worker_h worker_of(const hd_ucx_port_t *port, void *data) {
+    return (uintptr_t)data & far_bit ? port->far : port->worker;
+}
+
+static void *without_bit(void *data) {
+    return (void *)((uintptr_t)data & ~far_bit);
+}
+
 static ucs_status_t on_message(void *arg, const void *header, size_t header_bytes, void *data,
                                size_t bytes, const ucp_am_recv_param_t *param) {
     hd_ucx_port_t *port = arg;
@@ -247,45 +283,100 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_byte
     return end == HD_UCX_KEPT && rendezvous ? UCS_INPROGRESS : UCS_OK;
 }
 
-ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
+static ucs_status_t on_far_message(void *arg, const void *header, size_t header_bytes, void *data,
+                                   size_t bytes, const ucp_am_recv_param_t *param) {
+    bool rendezvous = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
+    void *named = rendezvous ? (void *)((uintptr_t)data | far_bit) : data;
+    return on_message(arg, header, header_bytes, named, bytes, param);
+}
+
+/* False: UCX could not do it without ending the process, and keeps it. */
+static bool dismiss(ucp_worker_h *worker) {
+    bool can = lend_spare();
+    if (can) {
+        ucx.ucp_worker_destroy(*worker);
+        take_spare();
+    }
+    *worker = NULL;
+    return can;
+}
+
+/* Makes a worker, which hands what comes to the port. */
+static ucc_status_t employ(struct ucp_context *context, hd_ucx_port_t *port, bool far) {
+    ucp_worker_h *worker = far ? &port->far : &port->worker;
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_am_handler_param_t am = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
                                                UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                UCP_AM_HANDLER_PARAM_FIELD_ARG,
                                  .id = MESSAGE,
-                                 .cb = on_message,
+                                 .cb = far ? on_far_message : on_message,
                                  .arg = port};
+    *worker = NULL;
     if (!has_descriptors()) {
-        port->worker = NULL;
         return UCC_ERR_NO_RESOURCE;
     }
-    ucs_status_t status = ucx.ucp_worker_create(context, &params, &port->worker);
+    ucs_status_t status = ucx.ucp_worker_create(context, &params, worker);
     if (status != UCS_OK) {
-        port->worker = NULL;
+        *worker = NULL;
         return failed("no worker can be made", status);
     }
-    status = ucx.ucp_worker_set_am_recv_handler(port->worker, &am);
+    status = ucx.ucp_worker_set_am_recv_handler(*worker, &am);
     if (status != UCS_OK) {
-        (void)hd_ucx_hang_up(port);
+        (void)dismiss(worker);
         return failed("it takes no handler", status);
     }
     return UCC_OK;
 }
 
-bool hd_ucx_hang_up(hd_ucx_port_t *port) {
-    bool can = lend_spare();
-    if (can) {
-        ucx.ucp_worker_destroy(port->worker);
-        take_spare();
-    }
-    port->worker = NULL;
-    return can;
+ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
+    port->far = NULL;
+    port->both = -1;
+    return employ(context, port, false);
 }
 
-ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
+/* One descriptor to sleep on both workers. */
+static bool join(hd_ucx_port_t *port) {
+    const ucp_worker_h worker[] = {port->worker, port->far};
+    struct epoll_event event = {.events = EPOLLIN};
+    port->both = epoll_create1(EPOLL_CLOEXEC);
+    bool joined = port->both >= 0;
+    for (int i = 0; i < 2 && joined; i++) {
+        int fd;
+        joined = ucx.ucp_worker_get_efd(worker[i], &fd) == UCS_OK &&
+                 epoll_ctl(port->both, EPOLL_CTL_ADD, fd, &event) == 0;
+    }
+    return joined;
+}
+
+static void part(hd_ucx_port_t *port) {
+    if (port->both >= 0) {
+        close(port->both);
+    }
+    port->both = -1;
+}
+
+ucc_status_t hd_ucx_listen_far(struct ucp_context *context, hd_ucx_port_t *port) {
+    ucc_status_t status = employ(context, port, true);
+    if (status == UCC_OK && !join(port)) {
+        hd_error("UCX: no descriptor to wait for processes of other hosts by: %s", strerror(errno));
+        part(port);
+        (void)dismiss(&port->far);
+        status = UCC_ERR_NO_RESOURCE;
+    }
+    return status;
+}
+
+bool hd_ucx_hang_up(hd_ucx_port_t *port) {
+    part(port);
+    bool clean = !port->far || dismiss(&port->far);
+    return dismiss(&port->worker) && clean;
+}
+
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes) {
     ucp_address_t *at;
-    ucs_status_t status = ucx.ucp_worker_get_address(port->worker, &at, bytes);
+    ucp_worker_h worker = far ? port->far : port->worker;
+    ucs_status_t status = ucx.ucp_worker_get_address(worker, &at, bytes);
     if (status != UCS_OK) {
         return failed("a worker has no address", status);
     }
@@ -293,17 +384,21 @@ ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *b
     if (*address) {
         memcpy(*address, at, *bytes);
     }
-    ucx.ucp_worker_release_address(port->worker, at);
+    ucx.ucp_worker_release_address(worker, at);
     return *address ? UCC_OK : UCC_ERR_NO_MEMORY;
 }
 
 bool hd_ucx_progress(const hd_ucx_port_t *port) {
-    return ucx.ucp_worker_progress(port->worker) != 0;
+    unsigned far = port->far ? ucx.ucp_worker_progress(port->far) : 0;
+    return (ucx.ucp_worker_progress(port->worker) | far) != 0;
 }
 
 int hd_ucx_arm(const hd_ucx_port_t *port) {
-    int fd = -1;
-    ucs_status_t status = ucx.ucp_worker_get_efd(port->worker, &fd);
+    int fd = port->both;
+    if (port->far && ucx.ucp_worker_arm(port->far) != UCS_OK) {
+        return -1;
+    }
+    ucs_status_t status = port->far ? UCS_OK : ucx.ucp_worker_get_efd(port->worker, &fd);
     return status == UCS_OK && ucx.ucp_worker_arm(port->worker) == UCS_OK ? fd : -1;
 }
 
@@ -313,7 +408,9 @@ static void on_lost(void *arg, ucp_ep_h ep, ucs_status_t status) {
     link->lost(link, ucx.ucs_status_string(status));
 }
 
-ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, bool far, const void *address,
+                            hd_ucx_link_t *link) {
+    ucp_worker_h worker = far && port->far ? port->far : port->worker;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
@@ -324,7 +421,7 @@ ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_u
         hd_error("UCX: no way to another process: %s", strerror(errno));
         return UCC_ERR_NO_RESOURCE;
     }
-    ucs_status_t status = ucx.ucp_ep_create(port->worker, &params, &link->ep);
+    ucs_status_t status = ucx.ucp_ep_create(worker, &params, &link->ep);
     take_spare();
     if (status != UCS_OK) {
         link->ep = NULL;
@@ -449,11 +546,12 @@ ucc_status_t hd_ucx_receive(const hd_ucx_port_t *port, void *data, const hd_net_
                                  .user_data = request};
     size_t count;
     void *buffer = describe(piece, n, &count, &param);
-    return begun(ucx.ucp_am_recv_data_nbx(port->worker, data, buffer, count, &param));
+    return begun(
+        ucx.ucp_am_recv_data_nbx(worker_of(port, data), without_bit(data), buffer, count, &param));
 }
 
 void hd_ucx_release(const hd_ucx_port_t *port, void *data) {
-    ucx.ucp_am_data_release(port->worker, data);
+    ucx.ucp_am_data_release(worker_of(port, data), without_bit(data));
 }
 
 #else /* this build has no headers of UCX: nothing but hd_ucx_load is ever reached */
@@ -464,6 +562,10 @@ ucc_status_t hd_ucx_load(const char *library) {
     return UCC_ERR_NOT_SUPPORTED;
 }
 bool hd_ucx_shares(const hd_ucx_options_t *options) {
+    (void)options;
+    return false;
+}
+bool hd_ucx_parts(const hd_ucx_options_t *options) {
     (void)options;
     return false;
 }
@@ -478,12 +580,16 @@ ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
     (void)context, (void)port;
     return UCC_ERR_NOT_SUPPORTED;
 }
+ucc_status_t hd_ucx_listen_far(struct ucp_context *context, hd_ucx_port_t *port) {
+    (void)context, (void)port;
+    return UCC_ERR_NOT_SUPPORTED;
+}
 bool hd_ucx_hang_up(hd_ucx_port_t *port) {
     (void)port;
     return true;
 }
-ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
-    (void)port, (void)address, (void)bytes;
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes) {
+    (void)port, (void)far, (void)address, (void)bytes;
     return UCC_ERR_NOT_SUPPORTED;
 }
 bool hd_ucx_progress(const hd_ucx_port_t *port) {
@@ -494,8 +600,9 @@ int hd_ucx_arm(const hd_ucx_port_t *port) {
     (void)port;
     return -1;
 }
-ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
-    (void)port, (void)address, (void)link;
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, bool far, const void *address,
+                            hd_ucx_link_t *link) {
+    (void)port, (void)far, (void)address, (void)link;
     return UCC_ERR_NOT_SUPPORTED;
 }
 void hd_ucx_describe(const hd_ucx_link_t *link, FILE *out, const char *indent) {

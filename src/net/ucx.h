@@ -14,10 +14,16 @@ struct ucp_context;
 struct ucp_worker;
 struct ucp_ep;
 
+/* Whom a context is for: all processes; those of this host, which meet in its shared memory and at
+ * its loopback device alone; those of other hosts. */
+typedef enum hd_ucx_whom { HD_UCX_ALL, HD_UCX_NEAR, HD_UCX_FAR } hd_ucx_whom_t;
+
 typedef struct hd_ucx_options {
-    const char *tls; /* "": UCX's choice */
-    bool shm;        /* processes of a host may use its shared memory */
-    bool survive;    /* what is under way with a lost process ends */
+    const char *tls;     /* "": UCX's choice */
+    const char *devices; /* "all": UCX's choice; else names of network devices, with commas */
+    bool shm;            /* processes of a host may use its shared memory */
+    bool survive;        /* what is under way with a lost process ends */
+    hd_ucx_whom_t whom;
 } hd_ucx_options_t;
 
 /* What becomes of a message that has arrived. */
@@ -33,6 +39,10 @@ typedef struct hd_ucx_request hd_ucx_request_t;
 /* Where messages come in: part of a lane. */
 struct hd_ucx_port {
     struct ucp_worker *worker; /* NULL: closed */
+    /* For processes of other hosts, once there are any, if the first one is for this host alone;
+     * and a descriptor to sleep on both. NULL: the first one is for all. */
+    struct ucp_worker *far;
+    int both;
     /* data: the message's, or, if `rendezvous`, what names it in hd_ucx_receive. */
     hd_ucx_arrival_t (*arrive)(hd_ucx_port_t *port, const void *header, size_t header_bytes,
                                void *data, size_t bytes, bool rendezvous);
@@ -55,24 +65,31 @@ struct hd_ucx_request {
 ucc_status_t hd_ucx_load(const char *library);
 
 ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context);
+/* May there be one context for this host, and another one for others? Not if the user has chosen
+ * devices, or transports without TCP, which alone listens. */
+bool hd_ucx_parts(const hd_ucx_options_t *options);
 /* May it use shared memory among the processes of a host? */
 bool hd_ucx_shares(const hd_ucx_options_t *options);
 void hd_ucx_close(struct ucp_context *context);
 
 /* port->arrive is set. */
 ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port);
+/* It is open: messages of other hosts come, too, by that context. */
+ucc_status_t hd_ucx_listen_far(struct ucp_context *context, hd_ucx_port_t *port);
 /* False: UCX could not do it without ending the process, and keeps it. */
 bool hd_ucx_hang_up(hd_ucx_port_t *port);
-/* Copied to new memory: hd_free. */
-ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes);
+/* Copied to new memory: hd_free. far: of port->far. */
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes);
 /* Did anything happen? */
 bool hd_ucx_progress(const hd_ucx_port_t *port);
 /* A descriptor that will be readable if something happens from now on; -1: something has, or it
  * can't be told. */
 int hd_ucx_arm(const hd_ucx_port_t *port);
 
-/* link->lost is set. The address was checked to be whole; UCX believes it. */
-ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link);
+/* link->lost is set. The address was checked to be whole; UCX believes it. far: it is another
+ * host's. */
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, bool far, const void *address,
+                            hd_ucx_link_t *link);
 /* Hands over what is under way, or, with force, drops it. NULL: done; else ask hd_ucx_is_over,
  * which gives it back when it says true. */
 void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force);

@@ -8,8 +8,17 @@
  *             ^                       ^
  *        to a peer                accepted: from whomever, with a deadline
  *
- * Both sides begin with a hello that names both processes; words are sent when the other's hello
- * has come. A frame is {magic, kind, length} and up to HD_WATCH_WORDS bytes; a line that brings
+ *        acceptor  --CHALLENGE: a nonce------------------------->  connector
+ *                  <--HELLO: both processes, a nonce, a proof----
+ *                  --HELLO: both processes, a proof------------->
+ *                  <--READY--------------------------------------
+ *
+ * A proof is a hash of both identities and both nonces, keyed by the acceptor's key (proof.c).
+ * Nonces are random, so a proof is good for one connection; it says whose it is, so nobody can hand
+ * it back. What comes after the hellos has no proof of its own: who can change what is on its way
+ * between two processes can put words there. Words are sent when the other's hello has come.
+ *
+ * A frame is {magic, kind, version, length} and up to HD_WATCH_WORDS bytes; a line that brings
  * anything else is closed, and if it was open, its process counts as lost.
  *
  * WORDS are kept in a log, in the order in which they were told, and each line has its place in it.
@@ -34,11 +43,13 @@
 #include <stdalign.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
     FRAME_MAGIC = 0x4865,
+    VERSION = 1, /* of frames; before there were proofs: 0 */
     HEAD = 8,
     FRAME = HEAD + HD_WATCH_MAIL,
     SENDING = 16 * (HEAD + HD_WATCH_WORDS),
@@ -60,16 +71,18 @@ static const double greeting_time = 5, own_greeting_time = 60, connecting_time =
                     mute_after = 2; /* twice as long as a host that is there keeps silent */
 
 /* READY: the connector has the acceptor's hello. TAKEN: so many words and mails, modulo 2^32. */
-typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY, TAKEN, MAIL } kind_t;
+typedef enum kind { HELLO = 1, GOODBYE, WORDS, READY, TAKEN, MAIL, CHALLENGE } kind_t;
 
 typedef struct head {
     uint16_t magic;
-    uint8_t kind, unused;
+    uint8_t kind, version;
     uint32_t length;
 } head_t;
 
 typedef struct hello {
     uint64_t from[2], to[2];
+    uint64_t nonce[2]; /* of the connector; the acceptor's hello says it again */
+    uint64_t proof[2];
 } hello_t;
 
 _Static_assert(sizeof(head_t) == HEAD && sizeof(hello_t) <= HD_WATCH_WORDS, "frames fit");
@@ -106,11 +119,13 @@ typedef struct line {
     uint32_t attempt; /* of the peer's, by which it was begun */
     peer_t *peer;     /* NULL: not known yet, or not kept */
     uint64_t identity[2], deadline;
-    uint64_t serial;            /* no other line has it; never 0 */
-    uint64_t at;                /* of the log: the next word to send */
-    uint64_t since;             /* and the first one that was told after it had been opened */
-    uint32_t sent, theirs;      /* words sent, and those of them that the other has taken */
-    uint32_t taken, told_taken; /* words taken, and those of them that the other knows of */
+    bool challenged;                 /* the challenge has been sent, or has come */
+    uint64_t challenge[2], nonce[2]; /* the acceptor's nonce, and the connector's */
+    uint64_t serial;                 /* no other line has it; never 0 */
+    uint64_t at;                     /* of the log: the next word to send */
+    uint64_t since;                  /* and the first one that was told after it had been opened */
+    uint32_t sent, theirs;           /* words sent, and those of them that the other has taken */
+    uint32_t taken, told_taken;      /* words taken, and those of them that the other knows of */
     uint8_t in[FRAME], out[SENDING];
     size_t n_in, n_out;
     mail_t *mail, *last_mail;
@@ -156,7 +171,7 @@ struct hd_watch {
     int epoll, listener, wide; /* wide: for other hosts; -1: none */
     bool listens_wide;
     uint64_t deaf_until; /* ticks: no descriptor was left for who came; 0: it listens */
-    bool told_deaf;
+    bool told_deaf, told_version;
     uint64_t reserve_at; /* ticks: when descriptors are counted again */
     hd_watch_record_t record;
     size_t record_bytes;
@@ -295,7 +310,7 @@ static void flush(hd_watch_t *w, line_t *line) {
 
 /* False: there is no room before the line has taken more. */
 static bool put(line_t *line, kind_t kind, const void *bytes, size_t n) {
-    head_t head = {FRAME_MAGIC, (uint8_t)kind, 0, (uint32_t)n};
+    head_t head = {FRAME_MAGIC, (uint8_t)kind, VERSION, (uint32_t)n};
     if (line->n_out + HEAD + n > sizeof(line->out)) {
         return false;
     }
@@ -342,11 +357,30 @@ static void send_mail(hd_watch_t *w, line_t *line) {
     }
 }
 
-static void greet(hd_watch_t *w, line_t *line) {
+static bool draw(uint64_t number[2]) {
+    enum { BYTES = 16 };
+    return getrandom(number, BYTES, 0) == BYTES;
+}
+
+/* What the acceptor, or the connector, of this line proves by. */
+static void prove(const hd_watch_t *w, const line_t *line, bool accepts, uint64_t proof[2]) {
+    const uint64_t *mine = w->params.identity, *theirs = line->identity;
+    const uint64_t *key = line->accepted ? w->record.key : line->peer->record.key;
+    hd_watch_proven_t proven = {.version = VERSION, .accepts = accepts};
+    memcpy(proven.connector, line->accepted ? theirs : mine, sizeof(proven.connector));
+    memcpy(proven.acceptor, line->accepted ? mine : theirs, sizeof(proven.acceptor));
+    memcpy(proven.connector_nonce, line->nonce, sizeof(line->nonce));
+    memcpy(proven.acceptor_nonce, line->challenge, sizeof(line->challenge));
+    hd_watch_prove(key, &proven, proof);
+}
+
+static bool greet(const hd_watch_t *w, line_t *line) {
     hello_t hello;
     memcpy(hello.from, w->params.identity, sizeof(hello.from));
     memcpy(hello.to, line->identity, sizeof(hello.to));
-    put(line, HELLO, &hello, sizeof(hello));
+    memcpy(hello.nonce, line->nonce, sizeof(hello.nonce));
+    prove(w, line, line->accepted, hello.proof);
+    return put(line, HELLO, &hello, sizeof(hello));
 }
 
 static line_t *add_line(hd_watch_t *w, int fd, state_t state, bool between_hosts) {
@@ -448,8 +482,7 @@ static void connected(hd_watch_t *w, line_t *line) {
         line->peer->reached = true;
         line->peer->down_since = 0;
     }
-    greet(w, line);
-    flush(w, line);
+    flush(w, line); /* from now on, what comes counts */
 }
 
 /* --- what comes ------------------------------------------------------------------------------- */
@@ -486,19 +519,33 @@ static void open_line(hd_watch_t *w, line_t *line) {
     line->at = w->end - w->first > KEPT_WORDS ? w->end - KEPT_WORDS : w->first;
 }
 
+/* The other end has accepted: it hears who this is. */
+static bool take_challenge(const hd_watch_t *w, line_t *line, const uint8_t *bytes, size_t n) {
+    if (n != sizeof(line->challenge) || line->state != GREETING || line->challenged ||
+        !line->peer || !draw(line->nonce)) {
+        return false;
+    }
+    line->challenged = true;
+    memcpy(line->challenge, bytes, n);
+    return greet(w, line);
+}
+
 static bool take_hello(hd_watch_t *w, line_t *line, const uint8_t *bytes, size_t n) {
     hello_t hello;
-    if (n != sizeof(hello) || line->state != GREETING) {
+    uint64_t proof[2];
+    if (n != sizeof(hello) || line->state != GREETING || !line->challenged ||
+        (!line->accepted && !line->peer)) {
         return false;
     }
     memcpy(&hello, bytes, sizeof(hello));
-    if (!is_same(hello.to, w->params.identity) ||
-        (!line->accepted && !is_same(hello.from, line->identity))) {
-        return false;
-    }
     if (line->accepted) {
         memcpy(line->identity, hello.from, sizeof(hello.from));
-        greet(w, line);
+        memcpy(line->nonce, hello.nonce, sizeof(hello.nonce));
+    }
+    prove(w, line, !line->accepted, proof);
+    if (!is_same(hello.to, w->params.identity) || !is_same(hello.from, line->identity) ||
+        !is_same(hello.proof, proof) || (line->accepted && !greet(w, line))) {
+        return false;
     }
     open_line(w, line);
     return true;
@@ -570,6 +617,8 @@ static bool take_taken(line_t *line, const uint8_t *bytes, size_t n) {
 static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *bytes, size_t n) {
     hd_watch_relay_t relay;
     switch (kind) {
+    case CHALLENGE:
+        return take_challenge(w, line, bytes, n);
     case HELLO:
         return take_hello(w, line, bytes, n);
     case READY:
@@ -611,6 +660,16 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
     return false;
 }
 
+/* Once: anybody may connect. */
+static void tell_version(hd_watch_t *w, unsigned version) {
+    if (!w->told_version) {
+        w->told_version = true;
+        hd_warn("a connection to watch by is refused: its frames are of version %u, those of this "
+                "process of version %u",
+                version, (unsigned)VERSION);
+    }
+}
+
 static void take_in(hd_watch_t *w, line_t *line) {
     while (line->state == GREETING || line->state == OPEN) {
         ssize_t got =
@@ -629,8 +688,11 @@ static void take_in(hd_watch_t *w, line_t *line) {
         head_t head;
         while (line->n_in >= HEAD) {
             memcpy(&head, line->in, HEAD);
-            if (head.magic != FRAME_MAGIC ||
-                head.length > (head.kind == MAIL ? HD_WATCH_MAIL : HD_WATCH_WORDS)) {
+            uint32_t most = head.kind == MAIL ? HD_WATCH_MAIL : HD_WATCH_WORDS;
+            if (head.magic == FRAME_MAGIC && head.version != VERSION) {
+                tell_version(w, head.version);
+            }
+            if (head.magic != FRAME_MAGIC || head.version != VERSION || head.length > most) {
                 break_line(w, line, EPROTO);
                 return;
             }
@@ -699,6 +761,16 @@ static void drop_stranger(hd_watch_t *w) {
     }
 }
 
+static void challenge(hd_watch_t *w, line_t *line) {
+    line->challenged = draw(line->challenge);
+    if (!line->challenged) {
+        close_line(w, line);
+        return;
+    }
+    put(line, CHALLENGE, line->challenge, sizeof(line->challenge));
+    flush(w, line);
+}
+
 static void accept_some(hd_watch_t *w, int listener) {
     for (uint32_t i = 0; i < STRANGERS; i++) { /* others come with the next look */
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -721,6 +793,7 @@ static void accept_some(hd_watch_t *w, int listener) {
             note_reached(w, fd);
             line->deadline = in_seconds(greeting_time);
             w->strangers++;
+            challenge(w, line);
         }
     }
 }
@@ -789,8 +862,13 @@ hd_watch_t *hd_watch_open(const hd_watch_params_t *params) {
     }
     hd_fork_guard(&lock);
     w->params = *params;
-    w->wide = -1;
+    w->wide = w->listener = w->epoll = -1;
     hd_watch_describe(&w->record, params->host, params->devices ? params->devices : "");
+    if (!draw(w->record.key)) {
+        hd_error("no random numbers to watch other processes by: %s", strerror(errno));
+        hd_watch_abandon(w);
+        return NULL;
+    }
     w->listener = hd_watch_bind(false, &w->record.port);
     w->epoll = w->listener < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
     if (w->epoll < 0 || !listen_with(w, &w->listener) || !enlarge_log(w)) {
@@ -827,11 +905,20 @@ int hd_watch_descriptor(const hd_watch_t *w) {
     return w->epoll;
 }
 
+static void refuse_address(const hd_watch_t *w, const hd_watch_record_t *record, size_t bytes) {
+    if (record->magic == w->record.magic && record->version != w->record.version) {
+        hd_error("a process is watched by version %u of this protocol, this one by version %u",
+                 record->version, w->record.version);
+    } else {
+        hd_error("a process's address of %zu bytes is malformed", bytes);
+    }
+}
+
 ucc_status_t hd_watch_keep(hd_watch_t *w, const uint64_t identity[2], const void *address,
                            size_t bytes, bool connects) {
     hd_watch_record_t record;
     if (!hd_watch_parse(&record, address, bytes)) {
-        hd_error("a process's address of %zu bytes is malformed", bytes);
+        refuse_address(w, &record, bytes);
         return UCC_ERR_INVALID_PARAM;
     }
     take();

@@ -14,10 +14,11 @@
  *                                              in the order in which it was told
  *     hd_watch_drop(w, identity)               says goodbye: the end of the connection is no death
  *
- * A connection is open when both sides have shown that they know both identities, which are random
- * numbers that only those know who formed a team together. What comes from others is closed, and
- * never looked at. No thread; no call waits. Any thread may call anything at any time; `lost` and
- * `heard` are called by it, under the watch's lock, and must not call the watch.
+ * A connection is open when both sides have proved that they know a key of the one that accepts it,
+ * which is in its address, and so known only to those who formed a team with it. What comes from
+ * others is closed, and never looked at. Identities are random, but no secrets. No thread; no call
+ * waits. Any thread may call anything at any time; `lost` and `heard` are called by it, under the
+ * watch's lock, and must not call the watch.
  *
  * Processes of one host meet at the loopback address, and nothing else listens until a process of
  * another host is kept.
@@ -116,13 +117,28 @@ bool hd_watch_hears(hd_watch_t *watch, const uint64_t identity[2]);
 /* Is there a connection to a process of that host, or has its kernel at least taken one? */
 bool hd_watch_reaches(hd_watch_t *watch, uint64_t host);
 
+/* --- proof.c ---------------------------------------------------------------------------------- */
+
+/* What is proved: that who knows the key is this side of this connection, and no other. All of it
+ * has to be set, as its bytes count. */
+typedef struct hd_watch_proven {
+    uint32_t version, accepts; /* of the frames; 1: the acceptor proves it */
+    uint64_t connector[2], acceptor[2];
+    uint64_t connector_nonce[2], acceptor_nonce[2];
+} hd_watch_proven_t;
+
+void hd_watch_prove(const uint64_t key[2], const hd_watch_proven_t *proven, uint64_t proof[2]);
+/* SipHash-2-4 of 128 bits: key and hash as their bytes are read there, the lowest first. */
+void hd_keyed_hash(const uint64_t key[2], const void *bytes, size_t n, uint64_t hash[2]);
+
 /* --- watch_address.c -------------------------------------------------------------------------- */
 
-/* An address: the host's number and the port on its loopback address; the port on its network
- * addresses, which are told apart from the loopback one, and those addresses. */
+/* An address: the host's number, the key that who connects has to know, and the port on its
+ * loopback address; the port on its network addresses, which are told apart from the loopback one,
+ * and those addresses. */
 typedef struct hd_watch_record {
     uint32_t magic, version;
-    uint64_t host;
+    uint64_t host, key[2];
     uint16_t port, n;
     uint16_t wide, unused; /* wide: port for other hosts; 0: they can't come here */
     struct {
@@ -136,7 +152,8 @@ typedef struct hd_watch_record {
 uint64_t hd_watch_host(void);
 /* Of this host, by these devices; n may be 0. */
 void hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
-/* False: malformed. Bytes that the record has no use for are not looked at. */
+/* False: malformed, or of another version. Bytes that the record has no use for are not looked
+ * at. */
 bool hd_watch_parse(hd_watch_record_t *record, const void *address, size_t bytes);
 /* Where its process is, for lines in the log: by its first address, and the port at which that
  * listens. */

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x48445754, VERSION = 5, HEAD = 24, LINE = 24, BACKLOG = 256 };
+enum { MAGIC = 0x48445754, VERSION = 6, HEAD = 40, LINE = 24, BACKLOG = 256 };
 
 _Static_assert(sizeof(hd_watch_record_t) == HEAD + HD_WATCH_LINES * LINE &&
                    sizeof(hd_watch_record_t) <= HD_WATCH_ADDRESS,

@@ -1,12 +1,17 @@
 /* test_teams.c: teams of several processes form by the exchange of a TCP bootstrap, as groups and
  * as UCC's teams. */
 #include "../support/deadline.h"
+#include "../support/listeners.h"
 #include "job.h"
 
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 TestSuite(bootstrap_teams, .timeout = 120);
 
@@ -128,6 +133,9 @@ static ucc_status_t team_on(ucc_context_h context, const ucc_oob_coll_t *oob) {
     return status;
 }
 
+/* What the program names for a context; NULL: nothing. */
+static const char *devices_of_contexts;
+
 static ucc_status_t contexts(job_t *job, uint32_t i) {
     heddle_bootstrap_t *b;
     ucc_oob_coll_t oob;
@@ -147,10 +155,15 @@ static ucc_status_t contexts(job_t *job, uint32_t i) {
     must(ucc_init(&lib_params, config, &lib), "ucc_init");
     ucc_lib_config_release(config);
     must(ucc_context_config_read(lib, NULL, &context_config), "ucc_context_config_read");
+    if (devices_of_contexts) {
+        must(ucc_context_config_modify(context_config, NULL, "NET_DEVICES", devices_of_contexts),
+             "NET_DEVICES");
+    }
     status = ucc_context_create(lib, &params, context_config, &context);
     ucc_context_config_release(context_config);
     if (status == UCC_OK) {
         status = team_on(context, &oob);
+        job->report[i].seconds = listeners_outside();
         ucc_context_destroy(context);
     }
     ucc_finalize(lib);
@@ -162,4 +175,67 @@ Test(bootstrap_teams, contexts_and_teams_of_ucc_share_one_exchange) {
     job->keeps_memory = true;
     job_all(job, contexts);
     expect_all(job);
+}
+
+/* --- where they listen ------------------------------------------------------------------------ */
+
+/* A device by which UCX can reach other hosts. False: this machine has none. */
+static bool find_device(char name[IF_NAMESIZE]) {
+    struct ifaddrs *all = NULL;
+    name[0] = 0;
+    for (struct ifaddrs *i = getifaddrs(&all) == 0 ? all : NULL; i; i = i->ifa_next) {
+        bool up = (i->ifa_flags & IFF_UP) && (i->ifa_flags & IFF_RUNNING);
+        if (up && !(i->ifa_flags & IFF_LOOPBACK) && i->ifa_addr &&
+            i->ifa_addr->sa_family == AF_INET) {
+            snprintf(name, IF_NAMESIZE, "%s", i->ifa_name);
+        }
+    }
+    freeifaddrs(all);
+    return name[0];
+}
+
+/* Each has a network, so that it can say where it listens. */
+static job_t *contexts_with(const char *devices) {
+    job_t *job = job_open(2);
+    job->keeps_memory = true;
+    devices_of_contexts = devices;
+    job_all(job, contexts);
+    return job;
+}
+
+Test(bootstrap_teams, a_job_of_one_host_listens_at_the_loopback_address_alone) {
+    job_t *job = contexts_with(NULL);
+    expect_all(job);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_expect_eq((int)job->report[i].seconds, 0, "rank %u listens outside", i);
+    }
+}
+
+Test(bootstrap_teams, the_network_uses_the_devices_that_are_named) {
+    char name[IF_NAMESIZE];
+    if (!find_device(name)) {
+        cr_skip_test("there is no device but the loopback one");
+    }
+    setenv("HEDDLE_NET_DEVICES", name, 1);
+    job_t *job = contexts_with(NULL); /* for the process, by the environment */
+    expect_all(job);
+    cr_expect_eq((int)job->report[0].seconds, 1);
+    job = contexts_with("lo"); /* the program's word counts more */
+    expect_all(job);
+    cr_expect_eq((int)job->report[0].seconds, 0);
+    unsetenv("HEDDLE_NET_DEVICES");
+    job = contexts_with(name);
+    expect_all(job);
+    cr_expect_eq((int)job->report[1].seconds, 1);
+}
+
+Test(bootstrap_teams, devices_that_are_not_there_are_refused_by_name) {
+    job_t *job = contexts_with("lo,nosuch0");
+    for (uint32_t i = 0; i < 2; i++) {
+        const report_t *report = &job->report[i];
+        cr_expect_eq(report->status, UCC_ERR_INVALID_PARAM, "%d\n%s", report->status, report->log);
+        cr_expect(strstr(report->log, "NET_DEVICES=lo,nosuch0: there is no network device "
+                                      "\"nosuch0\" that is up; there are lo"),
+                  "%s", report->log);
+    }
 }

@@ -38,6 +38,8 @@ static void parse_address(const uint8_t *bytes, size_t n, bool right) {
             const uint8_t *begin = reach.lane[l];
             CHECK(begin > address && begin < end && (begin - address) % 8 == 0);
             CHECK(l == 0 || begin > (const uint8_t *)reach.lane[l - 1]);
+            const uint8_t *far = reach.far[l];
+            CHECK(far >= begin && far < end && (far - address) % 8 == 0);
         }
         CHECK(watch > address && watch <= end && reach.watch_bytes <= (size_t)(end - watch));
     }
@@ -103,8 +105,7 @@ static void call_roll(input_t *in) {
                           .req_free = done,
                           .coll_info = &e,
                           .n_oob_eps = n};
-    net.address = my_address;
-    net.address_bytes = sizeof(my_address);
+    net.address = net.far_address = (hd_net_address_t){my_address, sizeof(my_address)};
     CHECK(hd_roll_begin(&roll, &oob, "member", NULL) == UCC_OK);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t where = next_byte(in) % 4;

@@ -148,6 +148,11 @@ bool hd_ucx_shares(const hd_ucx_options_t *options) {
     return false;
 }
 
+bool hd_ucx_parts(const hd_ucx_options_t *options) {
+    (void)options;
+    return false;
+}
+
 void hd_ucx_close(struct ucp_context *context) {
     (void)context;
 }
@@ -158,13 +163,18 @@ ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port) {
     return UCC_OK;
 }
 
+ucc_status_t hd_ucx_listen_far(struct ucp_context *context, hd_ucx_port_t *port) {
+    (void)context, (void)port;
+    return UCC_ERR_NOT_SUPPORTED;
+}
+
 bool hd_ucx_hang_up(hd_ucx_port_t *port) {
     port->worker = NULL;
     return true;
 }
 
-ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, void **address, size_t *bytes) {
-    (void)port;
+ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes) {
+    (void)port, (void)far;
     *bytes = 24;
     *address = hd_alloc(HD_LINE, *bytes);
     return *address ? UCC_OK : UCC_ERR_NO_MEMORY;
@@ -207,8 +217,9 @@ int hd_ucx_arm(const hd_ucx_port_t *port) {
     return -1;
 }
 
-ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
-    (void)address;
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, bool far, const void *address,
+                            hd_ucx_link_t *link) {
+    (void)far, (void)address;
     link->ep = (struct ucp_ep *)(uintptr_t)port;
     return UCC_OK;
 }

@@ -446,7 +446,7 @@ static void run(input_t *in) {
 static void make_teams(uint32_t *failed) {
     hd_net_process_t process[MOST_PROCESSES];
     size_t bytes;
-    const void *address = hd_net_address(net, &bytes);
+    const void *address = hd_net_address(net, false, &bytes);
     for (uint32_t i = 0; i < n; i++) {
         process[i] = (hd_net_process_t){.identity = {i + 1, 5}, .address = address, .bytes = bytes};
     }
@@ -504,7 +504,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         CHECK(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config) == UCC_OK);
         CHECK(hd_config_modify(config, NULL, "NET_LANES", "1") == UCC_OK);
         CHECK(hd_config_modify(config, NULL, "NET_WATCH", "n") == UCC_OK);
-        CHECK(hd_net_open(config, &net) == UCC_OK);
+        CHECK(hd_net_open(config, false, &net) == UCC_OK);
         hd_config_release(config);
     }
     fake_ucx_renew(net);

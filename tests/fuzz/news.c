@@ -316,9 +316,9 @@ static void open_net(void) {
     CHECK(hd_config_modify(config, NULL, "NET_LANES", "1") == UCC_OK);
     CHECK(hd_config_modify(config, NULL, "NET_GRACE", "0") == UCC_OK);
     CHECK(hd_config_modify(config, NULL, "NET_ASK", "n") == UCC_OK);
-    CHECK(hd_net_open(config, &net) == UCC_OK);
+    CHECK(hd_net_open(config, false, &net) == UCC_OK);
     hd_config_release(config);
-    const void *mine = hd_net_address(net, &bytes);
+    const void *mine = hd_net_address(net, false, &bytes);
     CHECK(bytes <= sizeof(address[0]));
     for (uint32_t i = 0; i < PROCESSES; i++) {
         const uint64_t token[2] = {i + 1, 5};

@@ -3,10 +3,11 @@
  *
  * There is no socket: the linker puts the functions below in the place of those that watch.c calls.
  * An input is a program: each byte an instruction, with operands. It lets connections come, bring
- * bytes, take some, and end, has processes kept and dropped, and lets time pass. Whatever comes: no
- * descriptor is used after its end, and all are closed at last; what is sent are frames, and
- * nothing goes to who has not shown that it knows this process's identity; nobody is lost twice,
- * nor who is not kept.
+ * bytes, take some, and end, has processes kept and dropped, and lets time pass. Hellos have the
+ * right proof unless the input spoils it: this file knows the keys, and which numbers are drawn.
+ * Whatever comes: no descriptor is used after its end, and all are closed at last; what is sent are
+ * frames, and nothing but a challenge goes to who has not proved that it knows this process's key,
+ * nor does that key itself; nobody is lost twice, nor who is not kept.
  */
 #include "net/watch.h"
 
@@ -22,8 +23,8 @@
 enum { COME, FRAME, BYTES, ENDS, ANSWER, TAKE, LOOK, TIME, KEEP, DROP, TELL, POLICY, INSTRUCTIONS };
 enum { LISTENER = 1 << 20, WIDE, EPOLL, FIRST, CONNECTIONS = 192, MOST_BYTES = 768, PEERS = 4 };
 /* As watch.c has them. */
-enum { MAGIC = 0x4865, HEAD = 8, HELLO = 1, GOODBYE, WORDS, READY, TAKEN, MAIL };
-enum { HELLO_BYTES = 32 };
+enum { MAGIC = 0x4865, VERSION = 1, HEAD = 8, HELLO_BYTES = 64, NONCE_BYTES = 16 };
+enum { HELLO = 1, GOODBYE, WORDS, READY, TAKEN, MAIL, CHALLENGE };
 
 typedef struct connection {
     bool open, accepted, listed, answered, ours, near, reset, ended;
@@ -36,7 +37,10 @@ typedef struct connection {
     int refuses;     /* what it says of more: an errno */
     uint8_t out[HEAD + HD_WATCH_MAIL];
     size_t n_out;
-    bool greeted;
+    bool greeted, proved; /* the watch has sent its first frame; its other end has proved */
+    bool owes;            /* a hello in `in` is still to get its proof: it begins there */
+    size_t hello;
+    uint64_t challenge[2];
 } connection_t;
 
 static const uint64_t me[2] = {UINT64_C(0x1122334455667788), UINT64_C(0x99aabbccddeeff00)};
@@ -54,6 +58,7 @@ static int accept_fails, connect_fails; /* errno; 0: no */
 static uint64_t now;
 static uint32_t kept[PEERS];
 static bool lost[PEERS];
+static uint64_t drawn[2], my_key[2];
 
 /* --- instead of the system --- */
 
@@ -74,6 +79,7 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags);
 int __wrap_shutdown(int fd, int how);
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
+ssize_t __wrap_getrandom(void *bytes, size_t n, unsigned flags);
 int __wrap_close(int fd);
 int __real_close(int fd);
 void __real_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
@@ -91,13 +97,22 @@ static int make(bool accepted) {
     }
     c->open = true;
     c->accepted = accepted;
-    c->listed = c->answered = c->reset = c->ended = c->greeted = false;
+    c->listed = c->answered = c->reset = c->ended = c->greeted = c->proved = c->owes = false;
     c->ours = pending_ours;
     c->near = pending_near;
     c->n_in = c->at = c->n_out = 0;
     c->room = SIZE_MAX;
     c->refuses = EAGAIN;
     return FIRST + (int)n_connections++;
+}
+
+/* Numbers that nothing else in here has. */
+ssize_t __wrap_getrandom(void *bytes, size_t n, unsigned flags) {
+    CHECK(n == sizeof(drawn) && flags == 0);
+    drawn[0]++;
+    drawn[1] = ~drawn[0];
+    memcpy(bytes, drawn, n);
+    return (ssize_t)n;
 }
 
 uint64_t __wrap_hd_clock_ns(void) {
@@ -216,9 +231,39 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return make(true);
 }
 
+static void peer_key(uint32_t i, uint64_t key[2]) {
+    key[0] = UINT64_C(0xabcdef0000000000) + i;
+    key[1] = 77;
+}
+
+/* The hello that is about to be read gets its proof: now both nonces are known. */
+static void prove(connection_t *c) {
+    enum { FROM = 0, TO = 16, NONCE = 32, PROOF = 48 };
+    uint8_t *hello = c->in + c->hello + HEAD;
+    hd_watch_proven_t proven = {.version = VERSION, .accepts = !c->accepted};
+    uint64_t key[2] = {my_key[0], my_key[1]}, from, proof[2];
+    memcpy(c->accepted ? proven.connector : proven.acceptor, hello + FROM, NONCE_BYTES);
+    memcpy(c->accepted ? proven.acceptor : proven.connector, hello + TO, NONCE_BYTES);
+    memcpy(proven.connector_nonce, c->accepted ? (void *)(hello + NONCE) : (void *)drawn,
+           NONCE_BYTES);
+    memcpy(proven.acceptor_nonce, c->challenge, NONCE_BYTES);
+    if (!c->accepted) {
+        memcpy(&from, hello + FROM, sizeof(from));
+        peer_key((uint32_t)from - 1, key);
+    }
+    hd_watch_prove(key, &proven, proof);
+    memcpy(hello + PROOF, proof, sizeof(proof));
+    c->owes = false;
+    c->proved = true;
+}
+
 ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags) {
     connection_t *c = of(fd);
-    size_t left = c->n_in - c->at, some = left < n ? left : n;
+    if (c->owes && c->at == c->hello) {
+        prove(c);
+    }
+    size_t end = c->owes ? c->hello : c->n_in;
+    size_t left = end - c->at, some = left < n ? left : n;
     CHECK(flags == MSG_DONTWAIT && n > 0);
     if (some) {
         memcpy(bytes, c->in + c->at, some);
@@ -239,30 +284,31 @@ static size_t check_frame(connection_t *c) {
     memcpy(&magic, c->out, sizeof(magic));
     memcpy(&length, c->out + 4, sizeof(length));
     uint8_t kind = c->out[2];
-    CHECK(magic == MAGIC && kind >= HELLO && kind <= MAIL);
+    CHECK(magic == MAGIC && c->out[3] == VERSION && kind >= HELLO && kind <= CHALLENGE);
     CHECK(length <= (kind == MAIL ? HD_WATCH_MAIL : HD_WATCH_WORDS));
-    CHECK((kind == HELLO) == !c->greeted);
+    CHECK((kind == (c->accepted ? CHALLENGE : HELLO)) == !c->greeted);
     CHECK(kind == WORDS || kind == MAIL ||
-          length == (kind == HELLO   ? HELLO_BYTES
-                     : kind == TAKEN ? sizeof(length)
-                                     : 0));
+          length == (kind == HELLO       ? HELLO_BYTES
+                     : kind == CHALLENGE ? NONCE_BYTES
+                     : kind == TAKEN     ? sizeof(length)
+                                         : 0));
     if (c->n_out < HEAD + length) {
         return 0;
     }
+    CHECK(kind == CHALLENGE || !c->accepted || c->proved);
     CHECK(kind != HELLO || memcmp(c->out + HEAD, me, sizeof(me)) == 0);
+    CHECK(!memmem(c->out, HEAD + length, my_key, sizeof(my_key)));
+    if (kind == CHALLENGE) {
+        memcpy(c->challenge, c->out + HEAD, NONCE_BYTES);
+    }
     c->greeted = true;
     return HEAD + length;
-}
-
-/* Has it brought this process's identity? */
-static bool knows_me(const connection_t *c) {
-    return memmem(c->in, c->at, me, sizeof(me)) != NULL;
 }
 
 ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags) {
     connection_t *c = of(fd);
     size_t some = n < c->room ? n : c->room;
-    CHECK(flags == (MSG_NOSIGNAL | MSG_DONTWAIT) && n > 0 && (!c->accepted || knows_me(c)));
+    CHECK(flags == (MSG_NOSIGNAL | MSG_DONTWAIT) && n > 0);
     if (some == 0) {
         errno = c->refuses;
         return -1;
@@ -356,7 +402,7 @@ static void bring(connection_t *c, const void *bytes, size_t n) {
 /* As a process sends it; some of it may be wrong. */
 static void frame(input_t *in) {
     connection_t *c = any(in);
-    uint8_t bytes[HEAD + 256] = {MAGIC & 0xff, MAGIC >> 8}, how = next_byte(in);
+    uint8_t bytes[HEAD + 256] = {MAGIC & 0xff, MAGIC >> 8, 0, VERSION}, how = next_byte(in);
     uint64_t from[2];
     uint32_t length = 0;
     bytes[2] = (uint8_t)(HELLO + how % 5);
@@ -377,6 +423,11 @@ static void frame(input_t *in) {
     if (how & 64) {
         bytes[next_byte(in) % n] ^= next_byte(in);
     }
+    bool whole = bytes[2] == HELLO && !(how & 192) && c && !c->owes;
+    if (whole && c->n_in + n <= sizeof(c->in)) {
+        c->owes = true;
+        c->hello = c->n_in;
+    }
     bring(c, bytes, how & 128 ? next_byte(in) % (n + 1) : n);
 }
 
@@ -392,6 +443,12 @@ static void answer(connection_t *c, uint8_t how) {
     if (c && !c->answered) {
         c->answered = true;
         c->answer = errors[how % 4];
+        if (!(how & 4)) { /* who accepts begins so */
+            static const uint8_t challenge[HEAD + NONCE_BYTES] = {
+                MAGIC & 0xff, MAGIC >> 8, CHALLENGE, VERSION, NONCE_BYTES, 0, 0, 0, 9, 8, 7};
+            memcpy(c->challenge, challenge + HEAD, NONCE_BYTES);
+            bring(c, challenge, sizeof(challenge));
+        }
     }
 }
 
@@ -401,6 +458,7 @@ static void keep(hd_watch_t *watch, input_t *in) {
     hd_watch_record_t record;
     uint32_t i = how % PEERS;
     __wrap_hd_watch_describe(&record, how & 4 ? here : here + 1, "");
+    peer_key(i, record.key);
     record.port = record.wide = how & 8 && how & 64 ? 0 : 7;
     record.n = 1 + (how >> 5 & 1);
     record.line[1].family = 6;
@@ -532,6 +590,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(lost, 0, sizeof(lost));
     hd_watch_t *watch = hd_watch_open(&params);
     CHECK(watch);
+    memcpy(my_key, drawn, sizeof(my_key)); /* the first number that it has drawn */
     while (in.left > 0) {
         step(watch, &in);
     }

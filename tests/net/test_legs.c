@@ -558,10 +558,10 @@ static void *open_and_close(void *arg) {
         ucc_status_t status;
         size_t bytes;
         atomic_fetch_add(&go, 1);
-        while ((status = hd_net_open(config, &net)) == UCC_INPROGRESS) {
+        while ((status = hd_net_open(config, false, &net)) == UCC_INPROGRESS) {
             sched_yield();
         }
-        if (status != UCC_OK || net != hd_net_opened() || !hd_net_address(net, &bytes)) {
+        if (status != UCC_OK || net != hd_net_opened() || !hd_net_address(net, false, &bytes)) {
             return (void *)1;
         }
         hd_net_pump(net);
@@ -607,7 +607,7 @@ static ucc_status_t open_with(const char *name, const char *value) {
     must(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config), "configuration");
     must(hd_config_modify(config, NULL, name, value), name);
     hd_log_set_level(HD_LOG_FATAL);
-    ucc_status_t status = hd_net_open(config, &net);
+    ucc_status_t status = hd_net_open(config, false, &net);
     if (status == UCC_OK) {
         hd_net_close(net);
     }
@@ -663,9 +663,9 @@ static int addresses(void) {
     size_t bytes;
     int accepted = 0;
     must(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config), "configuration");
-    must(hd_net_open(config, &net), "net");
+    must(hd_net_open(config, false, &net), "net");
     hd_log_set_level(HD_LOG_FATAL);
-    const uint8_t *mine = hd_net_address(net, &bytes);
+    const uint8_t *mine = hd_net_address(net, false, &bytes);
     for (size_t i = 0; i < 2 * bytes; i++) {
         size_t n = i < bytes ? i : bytes;
         uint8_t *copy = malloc(n + 1);

@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 enum { MOST = 4, BOUND_S = 20 };
+/* As watch.c has them. */
+enum { VERSION = 1, HELLO = 1, WORDS = 3, CHALLENGE = 7 };
 
 /* What all processes see. */
 typedef struct world {
@@ -292,12 +294,45 @@ static bool is_closed_after(hd_watch_t *w, const void *bytes, size_t n) {
     ssize_t got = 1;
     while (got > 0 && hd_ticks() < end) {
         hd_watch_look(w);
-        got = recv(fd, &c, 1, MSG_DONTWAIT);
+        got = recv(fd, &c, 1, MSG_DONTWAIT); /* the challenge, then the end */
         got = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 1 : got;
         usleep(100);
     }
     close(fd);
     return got <= 0;
+}
+
+/* Until so many bytes have come. */
+static void receive_all(hd_watch_t *w, int fd, void *bytes, size_t n) {
+    uint64_t end = hd_ticks() + hd_seconds_to_ticks(BOUND_S);
+    for (size_t at = 0; at < n;) {
+        hd_watch_look(w);
+        ssize_t got = recv(fd, (char *)bytes + at, n - at, MSG_DONTWAIT);
+        cr_assert(got != 0 && hd_ticks() < end);
+        at += got > 0 ? (size_t)got : 0;
+    }
+}
+
+/* Answers the challenge as side `side` does, which this test's watch has for one that connects. */
+static void say_hello(hd_watch_t *w, int fd, uint32_t side) {
+    uint8_t frame[72] = {0x65, 0x48, HELLO, VERSION, 64}, challenge[24];
+    hd_watch_record_t record;
+    size_t size;
+    const void *address = hd_watch_address(w, &size);
+    cr_assert(hd_watch_parse(&record, address, size));
+    receive_all(w, fd, challenge, sizeof(challenge));
+    cr_assert_eq(challenge[2], CHALLENGE);
+    hd_watch_proven_t proven = {.version = VERSION, .connector_nonce = {3, 4}};
+    uint64_t proof[2];
+    identity_of(side, proven.connector);
+    identity_of(me, proven.acceptor);
+    memcpy(proven.acceptor_nonce, challenge + 8, sizeof(proven.acceptor_nonce));
+    hd_watch_prove(record.key, &proven, proof);
+    memcpy(frame + 8, proven.connector, 16);
+    memcpy(frame + 24, proven.acceptor, 16);
+    memcpy(frame + 40, proven.connector_nonce, 16);
+    memcpy(frame + 56, proof, 16);
+    cr_assert_eq(send(fd, frame, sizeof(frame), 0), (ssize_t)sizeof(frame));
 }
 
 Test(watch, strangers_are_closed_and_nothing_else_happens) {
@@ -306,10 +341,13 @@ Test(watch, strangers_are_closed_and_nothing_else_happens) {
     hd_watch_t *w = open_side(0);
     keep(w, 1);
     cr_assert(look_until(w, &world->side[0].connected, 1));
-    uint8_t frame[HD_WATCH_WORDS + 8] = {0x64, 0x48, 1, 0, 32}; /* a hello of nobody, to nobody */
-    cr_assert(is_closed_after(w, frame, 40));
-    frame[2] = 3; /* words, from one who has not said hello */
-    cr_assert(is_closed_after(w, frame, 40));
+    uint8_t frame[HD_WATCH_WORDS + 8] = {0x65, 0x48, HELLO, VERSION, 64}; /* of nobody, to nobody */
+    cr_assert(is_closed_after(w, frame, 72));
+    frame[2] = WORDS; /* from one who has not said hello */
+    cr_assert(is_closed_after(w, frame, 72));
+    frame[2] = CHALLENGE; /* from one who is challenged */
+    frame[4] = 16;
+    cr_assert(is_closed_after(w, frame, 24));
     frame[2] = 200; /* no such kind */
     cr_assert(is_closed_after(w, frame, 40));
     frame[4] = frame[5] = frame[6] = frame[7] = 0xff; /* longer than any frame */
@@ -329,14 +367,8 @@ Test(watch, a_connection_that_its_other_end_has_given_up_is_no_loss) {
     hd_watch_t *w = open_side(0);
     keep(w, 1);
     cr_assert(look_until(w, &world->side[0].connected, 1));
-    uint8_t frame[40] = {0x64, 0x48, 1, 0, 32};
-    uint64_t identity[2];
-    identity_of(1, identity);
-    memcpy(frame + 8, identity, sizeof(identity));
-    identity_of(0, identity);
-    memcpy(frame + 24, identity, sizeof(identity));
     int fd = connect_to_watch(w);
-    cr_assert_eq(send(fd, frame, sizeof(frame), 0), (ssize_t)sizeof(frame));
+    say_hello(w, fd, 1);
     close(fd);
     for (int i = 0; i < 500; i++) {
         hd_watch_look(w);
@@ -367,6 +399,138 @@ Test(watch, malformed_addresses_are_refused) {
         }
         (void)hd_watch_parse(&record, bytes, (size_t)random_below(&random, sizeof(bytes)));
     }
+    hd_watch_close(w);
+}
+
+/* --- proofs ----------------------------------------------------------------------------------- */
+
+/* Of the reference implementation: key 00 01 ... 0f, input 00 01 ... of 0, 1, 15 and 63 bytes. */
+Test(watch, the_keyed_hash_is_siphash) {
+    static const struct {
+        size_t n;
+        uint8_t hash[16];
+    } known[] = {{0,
+                  {0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6, 0x6d, 0xf6, 0x72, 0x14, 0xc7,
+                   0x55, 0x02, 0x93}},
+                 {1,
+                  {0xda, 0x87, 0xc1, 0xd8, 0x6b, 0x99, 0xaf, 0x44, 0x34, 0x76, 0x59, 0x11, 0x9b,
+                   0x22, 0xfc, 0x45}},
+                 {15,
+                  {0x54, 0x93, 0xe9, 0x99, 0x33, 0xb0, 0xa8, 0x11, 0x7e, 0x08, 0xec, 0x0f, 0x97,
+                   0xcf, 0xc3, 0xd9}},
+                 {63,
+                  {0x51, 0x50, 0xd1, 0x77, 0x2f, 0x50, 0x83, 0x4a, 0x50, 0x3e, 0x06, 0x9a, 0x97,
+                   0x3f, 0xbd, 0x7c}}};
+    uint8_t input[64];
+    for (uint32_t i = 0; i < sizeof(input); i++) {
+        input[i] = (uint8_t)i;
+    }
+    uint64_t key[2], hash[2];
+    memcpy(key, input, sizeof(key)); /* as this machine's bytes lie: the lowest first */
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        hd_keyed_hash(key, input, known[i].n, hash);
+        cr_expect_arr_eq((uint8_t *)hash, known[i].hash, 16, "%zu bytes", known[i].n);
+    }
+}
+
+/* Bytes that went one way. */
+typedef struct record {
+    uint8_t bytes[4096];
+    size_t n;
+} record_t;
+
+static void pass_on(int from, int to, record_t *record) {
+    ssize_t got =
+        recv(from, record->bytes + record->n, sizeof(record->bytes) - record->n, MSG_DONTWAIT);
+    if (got > 0) {
+        cr_assert_eq(send(to, record->bytes + record->n, (size_t)got, MSG_NOSIGNAL), got);
+        record->n += (size_t)got;
+    }
+}
+
+static int listen_at(uint16_t *port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert(bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, 8) == 0 &&
+              getsockname(fd, (struct sockaddr *)&at, &size) == 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* Side 0 connects to side 1, this process, by way of somebody who writes down what goes by. */
+static pid_t connect_through(uint16_t port) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        hd_watch_record_t record;
+        uint64_t identity[2];
+        hd_watch_t *w = open_side(0);
+        (void)look_until(w, &world->side[1].there, 1);
+        cr_assert(hd_watch_parse(&record, world->side[1].address, world->side[1].bytes));
+        record.port = port;
+        identity_of(1, identity);
+        (void)hd_watch_keep(w, identity, &record, sizeof(record), true);
+        (void)look_until(w, &world->stage, 1);
+        _exit(0);
+    }
+    return pid;
+}
+
+Test(watch, a_handshake_shows_no_key_and_is_good_for_one_connection) {
+    uint16_t port;
+    record_t there = {.n = 0}, back = {.n = 0};
+    make_world();
+    int listener = listen_at(&port);
+    pid_t other = connect_through(port);
+    hd_watch_t *w = open_side(1);
+    keep(w, 0);
+    int near = accept(listener, NULL, NULL), far = connect_to_watch(w);
+    uint64_t end = hd_ticks() + hd_seconds_to_ticks(BOUND_S);
+    while (!atomic_load(&world->side[0].connected) && hd_ticks() < end) {
+        pass_on(near, far, &there);
+        pass_on(far, near, &back);
+        hd_watch_look(w);
+    }
+    cr_assert_eq(world->side[0].connected, 1);
+    cr_assert_eq(hd_watch_connected(w), 1);
+    for (uint32_t side = 0; side < 2; side++) {
+        hd_watch_record_t record;
+        cr_assert(hd_watch_parse(&record, world->side[side].address, world->side[side].bytes));
+        cr_assert_eq(record.key[0] == 0, 0);
+        for (uint32_t half = 0; half < 2; half++) {
+            cr_expect_null(memmem(there.bytes, there.n, &record.key[half], 8));
+            cr_expect_null(memmem(back.bytes, back.n, &record.key[half], 8));
+        }
+    }
+    cr_expect(is_closed_after(w, there.bytes, there.n), "it can be played again");
+    cr_expect_eq(hd_watch_connected(w), 1);
+    cr_expect_eq(world->side[1].lost, 0);
+    atomic_store(&world->stage, 1);
+    waitpid(other, NULL, 0);
+    hd_watch_close(w);
+}
+
+static _Atomic uint32_t versions;
+
+static void hear_version(hd_log_level_t level, const char *line, void *arg) {
+    (void)level, (void)arg;
+    versions += strstr(line, "frames are of version 0, those of this process of version 1") ||
+                strstr(line, "is watched by version 5 of this protocol, this one by version 6");
+}
+
+Test(watch, another_version_is_refused_with_a_line) {
+    uint8_t old[40] = {0x65, 0x48, HELLO, 0, 32};
+    uint64_t identity[2] = {1, 2};
+    make_world();
+    hd_log_capture(hear_version, NULL);
+    hd_watch_t *w = open_side(0);
+    cr_expect(is_closed_after(w, old, sizeof(old)));
+    cr_expect(is_closed_after(w, old, sizeof(old)));
+    cr_expect_eq(versions, 1, "%u lines", versions);
+    world->side[0].address[4] = 5;
+    cr_expect_eq(hd_watch_keep(w, identity, world->side[0].address, world->side[0].bytes, true),
+                 UCC_ERR_INVALID_PARAM);
+    cr_expect_eq(versions, 2);
     hd_watch_close(w);
 }
 

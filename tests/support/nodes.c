@@ -101,9 +101,9 @@ static hd_config_t *configure(const char *const *settings) {
 static void join(node_t *node) {
     node_shared_t *shared = node->shared;
     size_t bytes;
-    ucc_status_t status = hd_net_open(node->config, &node->net);
+    ucc_status_t status = hd_net_open(node->config, false, &node->net);
     node_check(node, status == UCC_OK, "%d", status);
-    const void *address = hd_net_address(node->net, &bytes);
+    const void *address = hd_net_address(node->net, false, &bytes);
     node_check(node, bytes <= ADDRESS_ROOM, "%zu", bytes);
     memcpy(shared->address[node->me], address, bytes);
     shared->bytes[node->me] = bytes;
