@@ -40,8 +40,8 @@ enum { HD_NAME_BYTES = 96, HD_LARGEST_KEY = 4096, HD_DEFAULT_FANOUT = 4 };
 typedef struct hd_conn {
     int fd;    /* non-blocking and close-on-exec; -1: closed */
     bool told; /* an ABORT has been begun: nothing follows */
-    bool
-        have; /* forming: the peer has found its parent; during an exchange: what it sends is here */
+    /* forming: the peer has found its parent; during an exchange: what it sends is here */
+    bool have;
     uint32_t stranger;        /* at a door: 1 + its place among the strangers; 0: none */
     double deadline;          /* of a stranger */
     char name[HD_NAME_BYTES]; /* whom log lines speak of */
@@ -204,9 +204,9 @@ void hd_door_close(hd_door_t *door);
 /* Of a listener, for as many processes. */
 uint32_t hd_door_backlog(uint32_t expected);
 
-/* A conn with the process that listens at an address, which has accepted this one; tries again until
- * it has, or the deadline. watched: tells of failures meanwhile; NULL: nobody. NULL: why not is the
- * bootstrap's failure. connect.c */
+/* A conn with the process that listens at an address, which has accepted this one; tries again
+ * until it has, or the deadline. watched: tells of failures meanwhile; NULL: nobody. NULL: why not
+ * is the bootstrap's failure. connect.c */
 hd_conn_t *hd_connect(heddle_bootstrap_t *b, uint32_t to, const char *address, hd_conn_t *watched,
                       double deadline);
 /* By a rank 0 that finds its address in use: what a rank 0 that listens there says to it;

@@ -90,8 +90,8 @@ static void wait_for(hd_door_t *door, const bool *that) {
     }
 }
 
-/* Before rank 0 gives up, so that it hears why not; and later than the parent, which answers when it
- * has found its own. */
+/* Before rank 0 gives up, so that it hears why not; and later than the parent, which answers when
+ * it has found its own. */
 static void find_parent(hd_door_t *door) {
     heddle_bootstrap_t *b = door->b;
     hd_conn_t *root = *root_of(b);

@@ -62,8 +62,8 @@ ucc_status_t hd_kvs_size(uint32_t *size) {
     return status;
 }
 
-/* A port of the system's choice, at this host alone where that is enough. Into address: where others
- * find it. */
+/* A port of the system's choice, at this host alone where that is enough. Into address: where
+ * others find it. */
 static ucc_status_t listen_anywhere(heddle_bootstrap_t *b, bool one_host, int *listener,
                                     char *address, size_t size) {
     struct sockaddr_in at = {.sin_family = AF_INET,

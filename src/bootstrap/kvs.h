@@ -26,8 +26,8 @@ typedef struct hd_kvs_calls {
     const char *name, *variable; /* the launcher has set it, where it speaks this */
     /* Connects with the launcher; to be closed if that went well. All errors are logged. */
     ucc_status_t (*open)(hd_kvs_place_t *place);
-    /* Called by all; rank 0's text reaches the others by a name. seconds: until it gives up, where the launcher
-     * can; negative: never. */
+    /* Called by all; rank 0's text reaches the others by a name. seconds: until it gives up, where
+     * the launcher can; negative: never. */
     ucc_status_t (*share)(uint32_t rank, const char *name, char text[HD_KVS_TEXT], double seconds);
     void (*close)(void);
 } hd_kvs_calls_t;

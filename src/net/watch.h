@@ -168,8 +168,8 @@ int hd_watch_bind(bool wide, uint16_t *port);
 bool hd_watch_listen(int descriptor);
 /* Has this connection come to one of the record's addresses, or to the loopback one? */
 bool hd_watch_is_ours(const hd_watch_record_t *record, int descriptor);
-/* Returns what hd_watch_connect leaves in *attempt when it goes to where this connection comes from.
- * 0: that is none of the record's addresses. */
+/* Returns what hd_watch_connect leaves in *attempt when it goes to where this connection comes
+ * from. 0: that is none of the record's addresses. */
 uint32_t hd_watch_attempt_from(const hd_watch_record_t *record, int descriptor);
 /* No delay; between hosts, the kernel finds out by itself that the other is silent for so many
  * seconds (0: 4). */

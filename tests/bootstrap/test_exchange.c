@@ -235,7 +235,8 @@ static ucc_status_t stay_away(job_t *job, uint32_t i) {
     return job_end(b, status);
 }
 
-/* Ranks behind the victim up to `last` are below it in the tree, and hear nothing from elsewhere. */
+/* Ranks behind the victim up to `last` are below it in the tree, and hear nothing from
+ * elsewhere. */
 static void one_is_silent(uint32_t processes, uint32_t victim, uint32_t last, const char *line) {
     char below[64];
     snprintf(below, sizeof(below), "allgather for 0.3 s, from rank %u", victim);

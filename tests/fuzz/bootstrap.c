@@ -96,9 +96,6 @@ int __wrap_crypto_auth_hmacsha256_final(crypto_auth_hmacsha256_state *state, uns
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------
- */
-
 static uint32_t next_word(input_t *in) {
     return (uint32_t)next_number(in, 2);
 }
