@@ -67,7 +67,7 @@ int __wrap_hd_watch_bind(bool wide, uint16_t *port);
 bool __wrap_hd_watch_listen(int fd);
 int __wrap_hd_watch_connect(const hd_watch_record_t *record, uint64_t host, uint32_t *attempt);
 bool __wrap_hd_watch_is_ours(const hd_watch_record_t *record, int fd);
-bool __wrap_hd_watch_is_from(const hd_watch_record_t *record, int fd);
+uint32_t __wrap_hd_watch_attempt_from(const hd_watch_record_t *record, int fd);
 void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after);
 double __wrap_hd_watch_silence(int fd);
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
@@ -148,7 +148,7 @@ bool __wrap_hd_watch_is_ours(const hd_watch_record_t *record, int fd) {
     return record->port && of(fd)->ours;
 }
 
-bool __wrap_hd_watch_is_from(const hd_watch_record_t *record, int fd) {
+uint32_t __wrap_hd_watch_attempt_from(const hd_watch_record_t *record, int fd) {
     return record->port && of(fd)->near;
 }
 
