@@ -99,8 +99,9 @@ bool hd_ucx_progress(const hd_ucx_port_t *port) {
     (void)port;
     return false;
 }
-ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, const void *address, hd_ucx_link_t *link) {
-    (void)port, (void)address, (void)link;
+ucc_status_t hd_ucx_connect(const hd_ucx_port_t *port, bool far, const void *address,
+                            hd_ucx_link_t *link) {
+    (void)port, (void)far, (void)address, (void)link;
     return UCC_ERR_NO_RESOURCE;
 }
 void *hd_ucx_disconnect(hd_ucx_link_t *link, bool force) {
