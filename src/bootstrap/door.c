@@ -75,6 +75,8 @@ static void forget_stranger(hd_door_t *door, hd_conn_t *conn) {
 
 static void drop_stranger(hd_door_t *door, hd_conn_t *conn) {
     forget_stranger(door, conn);
+    /* Closing alone would leave it in the set while a child of this process has a copy. */
+    (void)epoll_ctl(door->epoll, EPOLL_CTL_DEL, conn->fd, NULL);
     hd_conn_destroy(conn);
 }
 

@@ -98,6 +98,9 @@ static void find_parent(hd_door_t *door) {
     char address[HD_NAME_BYTES];
     hd_address_reach(&root->wire.peer.at, root, address, sizeof(address));
     double patience = (b->deadline - hd_seconds()) * (1 - 1.0 / b->tree.depth);
+    if (b->timeout >= 0 && patience < 0) {
+        patience = 0; /* less than nothing would be for ever */
+    }
     b->peer[0] = hd_connect(b, b->tree.parent, address, root, hd_deadline(patience));
     if (b->peer[0]) {
         hd_wire_write_linked(&root->wire, root->head);

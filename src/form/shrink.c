@@ -69,13 +69,15 @@ static uint64_t member_at(const void *entries, uint32_t i) {
 
 /* Counts one more attempt to make a team of these survivors, and returns its wire id. */
 static uint64_t name(hd_origin_t *origin, const survivors_t *s) {
+    static const uint64_t shrunk = 0x7368727565;
     hd_fingerprint_t left = hd_fingerprint(s->left, s->n);
     hd_lock(&origin->lock);
     bool again = left.word[0] == origin->left.word[0] && left.word[1] == origin->left.word[1];
     uint64_t attempt = origin->attempts = again ? origin->attempts + 1 : 1;
     origin->left = left;
     hd_unlock(&origin->lock);
-    uint64_t list = hd_hash_mix(hd_hash_mix(origin->wire, left.word[0]), left.word[1]);
+    uint64_t apart = hd_hash_mix(origin->wire, shrunk); /* from teams of lists, named likewise */
+    uint64_t list = hd_hash_mix(hd_hash_mix(apart, left.word[0]), left.word[1]);
     return hd_hash_mix(list, attempt);
 }
 

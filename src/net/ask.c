@@ -385,12 +385,15 @@ void hd_ask_look(hd_net_t *net) {
 
 /* --- opening, closing ------------------------------------------------------------------------- */
 
-void hd_ask_open(hd_net_t *net, bool listens) {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
+void hd_ask_clear(hd_net_t *net) {
     net->asks = (hd_net_asks_t){.listener = -1};
     for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
         net->asks.asker[i].fd = -1;
     }
+}
+
+void hd_ask_open(hd_net_t *net, bool listens) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
     if (!listens || !net->watch) {
         return;
     }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES = 1024 }; /* bytes of all names */
+enum { NAMES = 8192 }; /* bytes of all names */
 
 /* Is it in the list? */
 static bool is_named(const char *list, const char *name, size_t n) {
@@ -62,8 +62,8 @@ static void add_ports(char list[NAMES]) {
 
 static void list_devices(char list[NAMES]) {
     list[0] = 0;
+    add_ports(list); /* before interfaces, of which containers' hosts have hundreds */
     add_interfaces(list);
-    add_ports(list);
 }
 
 bool hd_net_has_device(const char *name) {

@@ -115,6 +115,7 @@ static bool note(hd_net_t *net, const hd_words_t *words) {
     if (words->kind == HD_WORDS_DEAD) {
         hd_net_known_t *subject = know(net, words->subject);
         bool known = subject->death >= words->status;
+        subject->before = subject->death;
         subject->death = known ? subject->death : (uint8_t)words->status;
         return !known || hd_net_same_token(words->by, words->subject);
     }
@@ -157,7 +158,7 @@ void hd_words_forget(hd_net_t *net, const hd_words_t *words) {
         by->seen &= ~(UINT64_C(1) << (by->highest - words->number));
     }
     if (words->kind == HD_WORDS_DEAD && subject) {
-        subject->death = HD_ALIVE;
+        subject->death = subject->before;
     }
     for (uint32_t i = 0; words->kind == HD_WORDS_ABORT && i < HD_NET_ABORTS; i++) {
         net->aborts[i] = net->aborts[i] == words->subject[0] ? 0 : net->aborts[i];

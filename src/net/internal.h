@@ -426,6 +426,7 @@ typedef struct hd_net_known {
     uint64_t highest;  /* the highest number of its words that has come */
     uint64_t seen;     /* bit i: the number so far below has come */
     uint8_t death;     /* hd_death_t */
+    uint8_t before;    /* and before it was last heard of that */
     uint32_t reached;  /* net->n_reaches when a way last led to it */
 } hd_net_known_t;
 
@@ -634,7 +635,8 @@ static inline bool hd_net_is_given_up(const hd_net_t *net) {
 /* Are they told to those, too, who are connected later? What is said of a link is of that
  * moment. */
 static inline bool hd_words_last(const hd_words_t *words) {
-    return words->kind == HD_WORDS_DEAD || words->kind == HD_WORDS_ABORT;
+    return words->kind == HD_WORDS_DEAD || words->kind == HD_WORDS_ABORT ||
+           words->kind == HD_WORDS_AGREED;
 }
 /* Is it the first time that these words are heard, or said, and do they count? They are known from
  * then on. from: the process that has told them to this one. */
@@ -1067,6 +1069,8 @@ void hd_net_tell_losses(hd_net_lane_t *lane);
 
 /* listens: at a socket of this process's; else it only answers to others' questions. */
 void hd_ask_open(hd_net_t *net, bool listens);
+/* Before that, and before there is a watch: nobody asks. */
+void hd_ask_clear(hd_net_t *net);
 /* Before the watch is closed; and in the child of a fork. */
 void hd_ask_close(hd_net_t *net);
 void hd_ask_abandon(hd_net_t *net);

@@ -137,6 +137,7 @@ static hd_ucx_options_t options_of(const hd_config_t *config, hd_ucx_whom_t whom
         .devices = named_devices ? named_devices : hd_config_string(config, HD_CFG_LIB_NET_DEVICES),
         .shm = hd_config_bool(config, HD_CFG_LIB_NET_SHM),
         .survive = hd_config_bool(config, HD_CFG_LIB_NET_SURVIVE),
+        .shared = hd_config_uint(config, HD_CFG_LIB_NET_LANES) > 1,
         .whom = whom};
 }
 
@@ -144,6 +145,8 @@ static hd_ucx_options_t options_of(const hd_config_t *config, hd_ucx_whom_t whom
 static ucc_status_t widen(hd_net_t *net, const hd_config_t *config) {
     hd_ucx_options_t options = options_of(config, HD_UCX_FAR);
     ucc_status_t status = UCC_OK;
+    options.survive = net->survive; /* whoever widens it may have been configured otherwise */
+    options.shared = net->lanes > 1;
     if (!net->parts) {
         net->far_address = net->address;
         return UCC_OK;
@@ -246,9 +249,10 @@ static void in_child(hd_fork_hook_t *self) {
  * reference. */
 static bool enter(bool far, ucc_status_t *status) {
     bool widens = state == OPEN && far && !the_net.far_address.bytes;
+    bool is_open = state == OPEN || (state == WIDENING && !far); /* whoever widens keeps it */
     *status = UCC_INPROGRESS;
-    references += state == OPEN;
-    if (state == OPEN && !widens) {
+    references += is_open;
+    if (is_open && !widens) {
         *status = UCC_OK;
         return false;
     }
@@ -283,7 +287,7 @@ static ucc_status_t open_or_widen(const hd_config_t *config, bool far) {
 ucc_status_t hd_net_open(const hd_config_t *config, bool far, hd_net_t **net) {
     static _Atomic bool told, watching;
     ucc_status_t status;
-    *net = &the_net;
+    *net = NULL;
     if (!hd_config_bool(config, HD_CFG_LIB_NET)) {
         if (!atomic_exchange_explicit(&told, true, memory_order_relaxed)) { /* one line is enough */
             hd_error("teams of several processes: the configuration says NET=n");
@@ -294,14 +298,13 @@ ucc_status_t hd_net_open(const hd_config_t *config, bool far, hd_net_t **net) {
     pthread_mutex_lock(&mutex);
     bool mine = enter(far, &status);
     pthread_mutex_unlock(&mutex);
-    if (!mine) {
-        return status;
-    }
     /* relaxed: one thread at a time is here */
-    if (!atomic_exchange_explicit(&watching, true, memory_order_relaxed)) {
+    if (mine && !atomic_exchange_explicit(&watching, true, memory_order_relaxed)) {
         hd_fork_watch(&fork_hook, in_child);
     }
-    return open_or_widen(config, far);
+    status = mine ? open_or_widen(config, far) : status;
+    *net = status == UCC_OK ? &the_net : NULL; /* with a reference, or not at all */
+    return status;
 }
 
 void hd_net_keep(hd_net_t *net) {

@@ -120,7 +120,8 @@ static void take_broken(hd_net_t *net, const uint64_t by[2]) {
 static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
     bool mine = memcmp(net->token, peer->token, sizeof(net->token)) < 0;
     bool heard = net->watch && hd_watch_hears(net->watch, peer->token);
-    if (waited < (mine ? ANSWER : 2 * ANSWER) * net->grace_ns) {
+    bool in_turn = mine || peer->breaks > 2 * MOST_BREAKS; /* never both at once */
+    if (!in_turn || waited < (mine ? ANSWER : 2 * ANSWER) * net->grace_ns) {
         return; /* it may go itself, or give up this one */
     }
     if (mine || !heard) { /* one that is not heard may be dead: nobody goes for that */
@@ -362,6 +363,7 @@ void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
                                 .asked = hd_ask_asked,
                                 .arg = net};
     net->watch = NULL;
+    hd_ask_clear(net); /* a child of a fork closes what there is as soon as there is a watch */
     if (hd_config_bool(config, HD_CFG_LIB_NET_WATCH) && !(net->watch = hd_watch_open(&params))) {
         hd_warn("the end of other processes is noticed by UCX alone, late or never");
     }

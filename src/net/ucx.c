@@ -202,7 +202,9 @@ static bool set(ucp_config_t *config, const char *name, const char *value) {
 
 static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
     static const char *const tcp[] = {"tcp", NULL};
-    error_mode = options->survive ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
+    if (options->whom != HD_UCX_FAR) { /* else lanes are read that use it */
+        error_mode = options->survive ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
+    }
     if (options->survive) {
         set(config, "KEEPALIVE_INTERVAL", "1s");
     }
@@ -237,8 +239,10 @@ static bool configure(const hd_ucx_options_t *options, ucp_config_t *config) {
 
 ucc_status_t hd_ucx_open(const hd_ucx_options_t *options, struct ucp_context **context) {
     ucp_config_t *config;
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME |
+                                         UCP_PARAM_FIELD_MT_WORKERS_SHARED,
                            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                           .mt_workers_shared = options->shared, /* their registered memory is */
                            .name = "heddle"};
     if (!has_descriptors()) {
         return UCC_ERR_NO_RESOURCE;

@@ -23,6 +23,7 @@ typedef struct hd_ucx_options {
     const char *devices; /* "all": UCX's choice; else names of network devices, with commas */
     bool shm;            /* processes of a host may use its shared memory */
     bool survive;        /* what is under way with a lost process ends */
+    bool shared;         /* there are several lanes, which several threads may hold at once */
     hd_ucx_whom_t whom;
 } hd_ucx_options_t;
 
