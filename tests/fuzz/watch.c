@@ -57,7 +57,7 @@ static bool epoll_open, tells, pending_ours, pending_near;
 static int accept_fails, connect_fails; /* errno; 0: no */
 static uint64_t now;
 static uint32_t kept[PEERS];
-static bool lost[PEERS];
+static bool lost[PEERS], silent[PEERS];
 static uint64_t drawn[2], my_key[2];
 
 /* --- instead of the system --- */
@@ -360,6 +360,7 @@ static void on_lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) 
     uint32_t i = (uint32_t)identity[0] - 1;
     CHECK(!arg && identity[1] == here && i < PEERS && kept[i] && !lost[i]);
     lost[i] = how != HD_WATCH_LEFT;
+    silent[i] = how == HD_WATCH_SILENT;
 }
 
 static hd_watch_relay_t on_heard(void *arg, const uint64_t identity[2], const void *words,
@@ -464,6 +465,9 @@ static void keep(hd_watch_t *watch, input_t *in) {
     record.line[1].family = 6;
     peer_identity(i, identity);
     kept[i]++; /* before: it may be lost at once */
+    if (record.port && how & 16 && silent[i]) {
+        lost[i] = silent[i] = false; /* it is looked for again */
+    }
     if (hd_watch_keep(watch, identity, &record, sizeof(record), how & 16) != UCC_OK) {
         CHECK(record.port == 0);
         kept[i]--;
@@ -476,6 +480,7 @@ static void drop(hd_watch_t *watch, uint32_t i) {
     hd_watch_drop(watch, identity);
     kept[i] -= kept[i] > 0;
     lost[i] = lost[i] && kept[i];
+    silent[i] = silent[i] && kept[i];
 }
 
 static void policy(input_t *in) {
@@ -588,6 +593,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     now = 1000000000;
     memset(kept, 0, sizeof(kept));
     memset(lost, 0, sizeof(lost));
+    memset(silent, 0, sizeof(silent));
     hd_watch_t *watch = hd_watch_open(&params);
     CHECK(watch);
     memcpy(my_key, drawn, sizeof(my_key)); /* the first number that it has drawn */
