@@ -4,6 +4,7 @@
 #include "../support/world.h"
 
 #include <criterion/criterion.h>
+#include <heddle/drafts_names.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -185,6 +186,41 @@ Test(shrink, no_more_than_half_of_a_team_is_none_if_the_configuration_says_so) {
     cr_assert(processes_run(&shape, SECONDS, lose_half, NULL).ok);
     shape.endpoints[0] = 2;
     cr_assert(processes_run(&shape, SECONDS, lose_half, NULL).ok);
+}
+
+/* A team of a list, made and destroyed before, has just the members that are left then. */
+static int lose_all_but_a_list(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h old[MOST], left[MOST], listed;
+    uint64_t members[] = {0, 2}, *list = members;
+    mine_of(world, old);
+    meet(process, world, old);
+    if (process->me != VICTIM) {
+        must(ucc_create_team_from_eps(old[0], &list, 2, &listed), "ucc_create_team_from_eps");
+        deadline_t deadline = deadline_start("a team of a list to form");
+        while (ucc_team_create_test(listed) == UCC_INPROGRESS) {
+            deadline_poll(&deadline);
+        }
+        must(barrier(world, &listed), "a barrier of the list");
+        world_destroy_team(listed);
+    }
+    process_barrier(process);
+    if (process->me == VICTIM) {
+        kill(getpid(), SIGKILL);
+    }
+    int bad = barrier(world, old) != UCC_ERR_IO_ERROR;
+    usleep(process->me ? 300000 : 0); /* process 0 greets one that has not begun */
+    shrink(world, old, left);
+    bad |= barrier(world, left) != UCC_OK;
+    destroy(world, left);
+    world_destroy(world);
+    return bad;
+}
+
+Test(shrink, those_that_are_left_were_a_team_of_a_list_before) {
+    shape_t shape = {.processes = 3, .endpoints = {1, 1, 1}, .doomed = 1 << VICTIM};
+    cr_assert(processes_run(&shape, SECONDS, lose_all_but_a_list, NULL).ok);
 }
 
 /* --- two, one after the other ----------------------------------------------------------------- */
