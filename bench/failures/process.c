@@ -80,6 +80,9 @@ bool hd_net_is_deaf(hd_net_t *net, uint64_t now) {
     (void)net, (void)now;
     return false;
 }
+void hd_ask_clear(hd_net_t *net) {
+    (void)net;
+}
 void hd_ask_open(hd_net_t *net, bool listens) {
     (void)net, (void)listens;
 }
