@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -379,9 +380,13 @@ void process_barrier(const process_t *process) {
 }
 
 void process_note(const process_t *process, const char *format, ...) {
+    static pthread_mutex_t noting =
+        PTHREAD_MUTEX_INITIALIZER; /* a process's threads may all do so */
     va_list args;
     va_start(args, format);
+    pthread_mutex_lock(&noting);
     vsnprintf(process->area->desk[process->me].note, NOTE, format, args);
+    pthread_mutex_unlock(&noting);
     va_end(args);
 }
 
