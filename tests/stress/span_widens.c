@@ -132,8 +132,9 @@ static int work(const process_t *process, void *arg) {
     return 0;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const char *why;
+    stress_begin_alone(argc, argv);
     uint32_t hosts = processes_hosts(&why), failed = 0;
     shape_t shape = shape_even(BESIDE * (hosts ? hosts : 2), 1);
     for (uint32_t p = 0; p < shape.processes; p++) {
