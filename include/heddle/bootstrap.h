@@ -30,8 +30,8 @@
  *     HEDDLE_BOOTSTRAP_KEY_FILE  a file with the key, where HEDDLE_BOOTSTRAP_KEY is not set
  *     HEDDLE_BOOTSTRAP_TIMEOUT   seconds
  *     HEDDLE_BOOTSTRAP_JOB       the job's name
- *     HEDDLE_BOOTSTRAP_FANOUT    at rank 0: how many processes connect to one, at most; 4. As many as
- *                                there are: all to rank 0, which then has to send everything
+ *     HEDDLE_BOOTSTRAP_FANOUT    at rank 0: how many processes connect to one, at most; 4. As many
+ *                                as there are: all to rank 0, which then has to send everything
  *     HEDDLE_BOOTSTRAP_RANK, HEDDLE_BOOTSTRAP_SIZE   for heddle_bootstrap_env()
  *
  * All calls return UCC_OK or a negative ucc_status_t, and a failing call has logged one line that

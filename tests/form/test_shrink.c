@@ -225,10 +225,10 @@ Test(shrink, those_that_are_left_were_a_team_of_a_list_before) {
 
 /* --- two, one after the other ----------------------------------------------------------------- */
 
-static int lose_two(const process_t *process, void *arg) {
-    (void)arg;
-    world_t *world = open_world(process);
-    ucc_team_h first[MOST], second[MOST], third[MOST];
+/* Process 1 is killed, and then, in the team of those that are left, process 2. Returns whether a
+ * team did not fail as it should. */
+static int lose_both(const process_t *process, const world_t *world, ucc_team_h *first,
+                     ucc_team_h *second) {
     mine_of(world, first);
     meet(process, world, first);
     if (process->me == 1) {
@@ -239,7 +239,14 @@ static int lose_two(const process_t *process, void *arg) {
     if (process->me == 2) {
         kill(getpid(), SIGKILL);
     }
-    bad |= barrier(world, second) != UCC_ERR_IO_ERROR;
+    return bad | (barrier(world, second) != UCC_ERR_IO_ERROR);
+}
+
+static int lose_two(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h first[MOST], second[MOST], third[MOST];
+    int bad = lose_both(process, world, first, second);
     /* Some may not have got the second team: ids are the same from either. */
     shrink(world, process->me % 2 ? first : second, third);
     bad |= barrier(world, third) != UCC_OK;
@@ -260,17 +267,7 @@ static int lose_half_by_and_by(const process_t *process, void *arg) {
     setenv("HEDDLE_NET_QUORUM", "y", 1);
     world_t *world = open_world(process);
     ucc_team_h first[MOST], second[MOST];
-    mine_of(world, first);
-    meet(process, world, first);
-    if (process->me == 1) {
-        kill(getpid(), SIGKILL);
-    }
-    int bad = barrier(world, first) != UCC_ERR_IO_ERROR;
-    shrink(world, first, second);
-    if (process->me == 2) {
-        kill(getpid(), SIGKILL);
-    }
-    bad |= barrier(world, second) != UCC_ERR_IO_ERROR;
+    int bad = lose_both(process, world, first, second);
     shrink_until_refused(process->me == 0 ? first[0] : second[0]);
     destroy(world, second);
     world_destroy(world);
@@ -284,8 +281,10 @@ Test(shrink, a_quorum_is_one_of_the_team_that_all_come_from) {
 
 /* --- nobody is lost --------------------------------------------------------------------------- */
 
-static int abort_it(const process_t *process, void *arg) {
-    (void)arg;
+/* Both a team and the one that replaces it are aborted. parts: process 1 leaves the second one, and
+ * shrinks the first one again; the others shrink the second. */
+static int abort_twice(const process_t *process, void *arg) {
+    const bool parts = *(const bool *)arg;
     world_t *world = open_world(process);
     ucc_team_h old[MOST], left[MOST], again[MOST];
     mine_of(world, old);
@@ -295,33 +294,7 @@ static int abort_it(const process_t *process, void *arg) {
     shrink(world, old, left);
     meet(process, world, left);
     heddle_team_abort(left[0]);
-    shrink(world, left, again);
-    bad |= barrier(world, again) != UCC_OK;
-    destroy(world, again);
-    destroy(world, left);
-    world_destroy(world);
-    return bad;
-}
-
-Test(shrink, an_aborted_team_is_replaced_by_one_of_all) {
-    shape_t shape = shape_even(2, 2);
-    cr_assert(processes_run(&shape, SECONDS, abort_it, NULL).ok);
-}
-
-/* Process 1 leaves the second team, which is aborted, and shrinks the first one again; process 0
- * shrinks the second. */
-static int part_ways(const process_t *process, void *arg) {
-    (void)arg;
-    world_t *world = open_world(process);
-    ucc_team_h old[MOST], left[MOST], again[MOST];
-    mine_of(world, old);
-    meet(process, world, old);
-    heddle_team_abort(old[0]);
-    int bad = barrier(world, old) != HEDDLE_ERR_ABORTED;
-    shrink(world, old, left);
-    meet(process, world, left);
-    heddle_team_abort(left[0]);
-    if (process->me == 1) {
+    if (parts && process->me == 1) {
         destroy(world, left);
         shrink(world, old, again);
     } else {
@@ -334,11 +307,18 @@ static int part_ways(const process_t *process, void *arg) {
     return bad;
 }
 
+Test(shrink, an_aborted_team_is_replaced_by_one_of_all) {
+    shape_t shape = shape_even(2, 2);
+    bool parts = false;
+    cr_assert(processes_run(&shape, SECONDS, abort_twice, &parts).ok);
+}
+
 Test(shrink, those_who_left_a_team_and_those_who_have_it_meet_though_nobody_is_lost) {
     shape_t shape = shape_even(2, 1);
-    cr_assert(processes_run(&shape, SECONDS, part_ways, NULL).ok);
+    bool parts = true;
+    cr_assert(processes_run(&shape, SECONDS, abort_twice, &parts).ok);
     shape = shape_even(3, 2);
-    cr_assert(processes_run(&shape, SECONDS, part_ways, NULL).ok);
+    cr_assert(processes_run(&shape, SECONDS, abort_twice, &parts).ok);
 }
 
 /* The same with endpoints of one process that come from different teams. */

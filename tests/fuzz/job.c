@@ -1,5 +1,5 @@
-/* job.c: fuzz target of what a process answers who asks for its job (src/net/job.c): mails, of which
- * other processes have written all but the outermost.
+/* job.c: fuzz target of what a process answers who asks for its job (src/net/job.c): mails, of
+ * which other processes have written all but the outermost.
  *
  * There is no process: the linker puts the functions below in the place of those that job.c calls.
  * An input is a sequence of packets. Whatever comes, it ends, and what is printed are lines that

@@ -477,7 +477,7 @@ Test(net_loss, the_word_of_one_that_was_given_up_counts_nothing) {
     cr_assert_eq(nodes_run(3, hasty, come_back_late, NULL), 0);
 }
 
-/* --- whether a process still hears ------------------------------------------------------------- */
+/* --- whether a process still hears ------------------------------------------------------------ */
 
 /* Takes all descriptors that this process may have, of 256; gives them back. */
 static void take_all_descriptors(int taken[256]) {
