@@ -77,18 +77,6 @@ static uint64_t now_us(void) {
 
 /* --- the fault -------------------------------------------------------------------------------- */
 
-static void set_link(bool up) {
-    struct ifreq request = {.ifr_name = "net0"};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) != 0) {
-        perror("FATAL: net0");
-        exit(1);
-    }
-    request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-    (void)ioctl(fd, SIOCSIFFLAGS, &request);
-    close(fd);
-}
-
 /* There is no way to the host's address any more, or what there was. */
 static void set_way(uint32_t host, bool there) {
     struct rtentry route = {.rt_flags = RTF_UP | RTF_HOST | RTF_REJECT};
@@ -128,12 +116,12 @@ static void commit(const process_t *process, const scenario_t *s) {
         kill(victim, SIGCONT);
         break;
     case LINK_DOWN:
-        set_link(false);
+        process_set_link(false);
         break;
     case FLAP:
-        set_link(false);
+        process_set_link(false);
         wait_us(s->for_us);
-        set_link(true);
+        process_set_link(true);
         break;
     case ONE_WAY:
         set_way(next_host(s), false);
@@ -159,7 +147,7 @@ static void end_descriptors(void) {
 
 static pid_t begin_fault(const process_t *process, const scenario_t *s) {
     if (process->shape->host[process->me] != 0) {
-        set_link(true); /* a scenario before this one has left it down */
+        process_set_link(true); /* a scenario before this one has left it down */
         for (uint32_t p = 0; p < s->shape.processes; p++) {
             set_way(s->shape.host[p], true); /* likewise */
         }

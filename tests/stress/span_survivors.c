@@ -132,18 +132,6 @@ static void wait_us(uint64_t us) {
 
 /* --- faults ----------------------------------------------------------------------------------- */
 
-static void set_link(bool up) {
-    struct ifreq request = {.ifr_name = "net0"};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) != 0) {
-        perror("FATAL: net0");
-        exit(1);
-    }
-    request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-    (void)ioctl(fd, SIOCSIFFLAGS, &request);
-    close(fd);
-}
-
 /* What is sent to the host goes to a device that nobody has, without a word of it; or not any
  * more. */
 static void set_way(uint32_t host, bool there) {
@@ -188,7 +176,7 @@ static void commit(const process_t *process, const event_t *event) {
         kill(victim, SIGCONT);
         break;
     case DOWN:
-        set_link(false);
+        process_set_link(false);
         process_set(process, OVER_AT, now_us());
         break;
     case CUT:
@@ -226,7 +214,7 @@ static pid_t await_fault(const process_t *process, const scenario_t *s) {
 
 static void mend_links(const process_t *process) {
     if (process->shape->host[process->me] != 0) {
-        set_link(true); /* a round before this one has left it down */
+        process_set_link(true); /* a round before this one has left it down */
         for (uint32_t p = 0; p < process->shape->processes; p++) {
             set_way(process->shape->host[p], true); /* likewise */
         }

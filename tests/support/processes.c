@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,9 +23,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -172,6 +175,18 @@ void process_enter_host(uint32_t host) {
         fprintf(stderr, "FATAL: can't enter host %u (%s): %s\n", host, path, strerror(errno));
         exit(1);
     }
+    close(fd);
+}
+
+void process_set_link(bool up) {
+    struct ifreq request = {.ifr_name = "net0"};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) != 0) {
+        perror("FATAL: net0");
+        exit(1);
+    }
+    request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    (void)ioctl(fd, SIOCSIFFLAGS, &request);
     close(fd);
 }
 

@@ -79,6 +79,8 @@ uint32_t processes_hosts(const char **why);
 /* Moves the calling process, which has one thread, to the h-th host (from 1). Ends it if that
  * fails. */
 void process_enter_host(uint32_t host);
+/* The link of the host that the calling process is on goes down, or comes up. */
+void process_set_link(bool up);
 
 /* --- in a process --- */
 
