@@ -53,7 +53,10 @@ bool hd_api_team(ucc_team_h team, const char *caller);
 bool hd_api_active_team(ucc_team_h team, const char *caller);
 hd_request_t *hd_api_request(ucc_coll_req_h request, const char *caller);
 /* NULL pointers: false, and a line that names the argument. */
-bool hd_api_pointer(const void *pointer, const char *name, const char *caller);
+bool hd_api_no_pointer(const char *name, const char *caller);
+static inline bool hd_api_pointer(const void *pointer, const char *name, const char *caller) {
+    return __builtin_expect(pointer != NULL, 1) || hd_api_no_pointer(name, caller);
+}
 
 /* Of an operation that is over: its status, as a waiting client is told. Another thread may have
  * ended it. */

@@ -5,11 +5,9 @@
  */
 #include "api/api.h"
 
-bool hd_api_pointer(const void *pointer, const char *name, const char *caller) {
-    if (!pointer) {
-        hd_error("%s: %s is NULL", caller, name);
-    }
-    return pointer != NULL;
+__attribute__((noinline, cold)) bool hd_api_no_pointer(const char *name, const char *caller) {
+    hd_error("%s: %s is NULL", caller, name);
+    return false;
 }
 
 bool hd_api_context(ucc_context_h context, const char *caller) {
