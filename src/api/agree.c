@@ -150,18 +150,21 @@ static ucc_status_t finish(heddle_agreement_t *a, ucc_status_t result) {
     return UCC_OK;
 }
 
+static bool others_have(heddle_agreement_t *a) {
+    return hd_net_is_agreed(a->team->crossing->net, &a->agreed);
+}
+
 /* An attempt has failed. If it may be for a process that is gone, or since another one gave up this
  * attempt, another one follows. */
 static ucc_status_t fail(heddle_agreement_t *a, ucc_status_t why) {
+    if (a->origin && others_have(a)) {
+        return finish(a, UCC_OK);
+    }
     bool again = why == UCC_ERR_IO_ERROR || why == HEDDLE_ERR_ABORTED || why == UCC_ERR_NOT_FOUND;
     if (a->left && a->left->group) {
         hd_group_poison(a->left->group, why); /* the others must not wait for me */
     }
     return finish(a, again ? UCC_INPROGRESS : why);
-}
-
-static bool others_have(heddle_agreement_t *a) {
-    return hd_net_is_agreed(a->team->crossing->net, &a->agreed);
 }
 
 static ucc_status_t step_next(heddle_agreement_t *a) {

@@ -80,6 +80,7 @@ enum {
     HD_NET_PARKED_SMALL = 192,       /* bytes of data that are kept in memory that is used again */
     HD_NET_EARLY_MESSAGES = 1 << 18, /* for teams that are not known yet, in a lane */
     HD_NET_EARLY_BYTES = 1024,       /* of one of them */
+    HD_NET_EARLY_ABORTS = 1 << 14,   /* of such teams, of most of which the process never will be */
     HD_NET_EARLY_BUCKETS = 1024,
     HD_NET_EARLY_SECONDS = 3600, /* a process may come to form a team much later than the others */
     HD_NET_SWEEP_SECONDS = 10,   /* from one look for those that came longer ago to the next */
@@ -185,7 +186,7 @@ struct hd_net_lane {
     /* the team that a swap came for last, and that has not seen its end here; NULL: none */
     hd_net_team_t *swapping;
     hd_parked_t *early[HD_NET_EARLY_BUCKETS]; /* for teams that are not known yet, by wire id */
-    uint32_t n_early;
+    uint32_t n_early, n_early_aborts;
     uint64_t swept;           /* ns: when those that came too long ago were last looked for */
     uint64_t logged;          /* ns: of the last line about a message that was dropped */
     hd_net_team_peer_t *owed; /* peers that want to hear of us */

@@ -219,7 +219,7 @@ static void in_child(hd_fork_hook_t *self) {
         memset(lane->early, 0, sizeof(lane->early));
         lane->swapping = NULL;
         lane->owed = NULL;
-        lane->n_early = 0;
+        lane->n_early = lane->n_early_aborts = 0;
         lane->under_way = NULL;
         lane->free_messages = NULL;
         lane->free_expected = NULL;

@@ -193,11 +193,15 @@ static hd_parked_t **early_for(hd_net_lane_t *lane, uint64_t wire) {
     return &lane->early[hd_hash_mix(1, wire) % HD_NET_EARLY_BUCKETS];
 }
 
+static uint32_t *early_count(hd_net_lane_t *lane, const hd_wire_t *wire) {
+    return wire->kind == HD_WIRE_ABORT ? &lane->n_early_aborts : &lane->n_early;
+}
+
 /* Unlinks the early message that hangs at *at in one of the lane's buckets. */
 static hd_parked_t *take_early(hd_net_lane_t *lane, hd_parked_t **at) {
     hd_parked_t *parked = *at;
     *at = parked->next;
-    lane->n_early--;
+    --*early_count(lane, &parked->wire);
     return parked;
 }
 
@@ -218,6 +222,17 @@ static void sweep(hd_net_lane_t *lane, uint64_t ns) {
         for (uint32_t b = 0; b < HD_NET_EARLY_BUCKETS; b++) {
             drop_old(lane, &lane->early[b], ns);
         }
+    }
+}
+
+/* Everybody hears of every abort, also of teams that he will never be in. */
+static void drop_oldest_abort(hd_net_lane_t *lane, hd_parked_t **at) {
+    hd_parked_t **oldest = NULL;
+    for (; *at; at = &(*at)->next) { /* who came last is first */
+        oldest = (*at)->wire.kind == HD_WIRE_ABORT ? at : oldest;
+    }
+    if (oldest) {
+        parked_put(lane, take_early(lane, oldest));
     }
 }
 
@@ -243,7 +258,11 @@ hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void 
         return HD_UCX_DONE;
     }
     uint64_t now = hd_clock_ns();
+    hd_parked_t **at = early_for(lane, wire->team);
     sweep(lane, now);
+    if (wire->kind == HD_WIRE_ABORT && lane->n_early_aborts >= HD_NET_EARLY_ABORTS) {
+        drop_oldest_abort(lane, at);
+    }
     /* An abort is always kept: it answers one who greets here, and would wait for ever. */
     bool room = lane->n_early < HD_NET_EARLY_MESSAGES || wire->kind == HD_WIRE_ABORT;
     hd_parked_t *parked =
@@ -251,11 +270,10 @@ hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void 
     if (!parked) {
         return refuse_early(lane, wire);
     }
-    hd_parked_t **at = early_for(lane, wire->team);
     parked->since = now;
     parked->next = *at;
     *at = parked;
-    lane->n_early++;
+    ++*early_count(lane, wire);
     return HD_UCX_DONE;
 }
 

@@ -66,9 +66,10 @@ void hd_net_lane_turn(hd_net_lane_t *lane) {
     if (lane->moved) {
         step_legs(lane);
     }
-    bool progress = lane->port.worker && hd_ucx_progress(&lane->port);
-    /* relaxed: looked at again and again */
-    if (atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
+    bool open = lane->port.worker, progress = open && hd_ucx_progress(&lane->port);
+    /* A lane is closed before what losses are told by is freed. relaxed: looked at again and
+     * again */
+    if (open && atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
         lane->quiet = progress ? 0 : lane->quiet + 1;
         if (lane->turns % HD_NET_LOSS_TURNS == 0) {
             hd_net_tell_losses(lane);
@@ -127,7 +128,7 @@ int hd_net_lane_arm(hd_net_lane_t *lane, int *watch) {
         *watch = hd_watch_descriptor(lane->net->watch);
     }
     /* relaxed: looked at again and again */
-    if (atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
+    if (lane->port.worker && atomic_load_explicit(&lane->net->has_losses, memory_order_relaxed)) {
         hd_net_tell_losses(lane); /* who sleeps takes few turns */
     }
     int fd = lane->port.worker && !take_turns(lane) ? hd_ucx_arm(&lane->port) : -1;

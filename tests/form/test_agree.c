@@ -44,8 +44,9 @@ static uint64_t bits_of(uint32_t e, uint32_t k) {
 /* What happens to a process while it agrees. */
 typedef enum trouble {
     NONE,
-    FAILS,  /* the first attempt fails when it is locked on a decision */
-    IS_DEAF /* and it does not hear that others have returned it */
+    FAILS,   /* the first attempt fails when it is locked on a decision */
+    IS_DEAF, /* and it does not hear that others have returned it */
+    IS_LATE  /* as FAILS, of this process's time-out, when it has heard that others have returned */
 } trouble_t;
 
 static trouble_t make_trouble(const world_t *world, trouble_t trouble) {
@@ -57,6 +58,7 @@ static trouble_t make_trouble(const world_t *world, trouble_t trouble) {
     for (hd_net_decision_t *d = net->decisions; d; d = d->next) {
         locked |= d->name != 0;
         d->name = trouble == IS_DEAF ? 0 : d->name;
+        d->agreed |= trouble == IS_LATE && d->name != 0;
     }
     for (uint32_t i = 0; i < HD_NET_TABLE; i++) {
         for (hd_net_team_t *team = net->table[i]; team; team = team->next) {
@@ -65,8 +67,8 @@ static trouble_t make_trouble(const world_t *world, trouble_t trouble) {
     }
     hd_unlock(&net->lock);
     if (locked && attempt) {
-        hd_net_team_fail(attempt, UCC_ERR_IO_ERROR);
-        return trouble == FAILS ? NONE : trouble;
+        hd_net_team_fail(attempt, trouble == IS_LATE ? UCC_ERR_TIMED_OUT : UCC_ERR_IO_ERROR);
+        return trouble == IS_DEAF ? trouble : NONE;
     }
     return trouble;
 }
@@ -368,6 +370,25 @@ Test(agree, who_fails_when_others_have_returned_hears_that_they_have) {
     shape_t shapes[] = {shape_even(2, 1), {.processes = 3, .endpoints = {2, 1, 2}}};
     for (uint32_t i = 0; i < 2; i++) {
         cr_assert(processes_run(&shapes[i], SECONDS, agree_in_spite_of_failures, NULL).ok);
+    }
+}
+
+/* The others may have to return its failure: nobody has told them. */
+static int agree_too_late(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    verdict_t got[MOST];
+    bool mine = process->me == 0;
+    ucc_status_t status = agree_in(mine ? IS_LATE : NONE, world, 0, got);
+    int bad = mine && (status != UCC_OK || !is_whole(process, &got[0], 0));
+    world_destroy(world);
+    return bad;
+}
+
+Test(agree, who_has_heard_that_others_have_returned_returns_what_they_have_in_spite_of_a_time_out) {
+    shape_t shape = shape_even(2, 1);
+    for (uint32_t run = 0; run < 10; run++) {
+        cr_assert(processes_run(&shape, SECONDS, agree_too_late, NULL).ok, "run %u", run);
     }
 }
 

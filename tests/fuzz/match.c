@@ -489,7 +489,8 @@ static void end_all(const uint32_t *failed) {
     }
     hd_net_pump(net);
     hd_park_clear(&net->lane[0]);
-    CHECK(fake_ucx_kept() == 0 && net->lane[0].n_early == 0 && !net->lane[0].legs);
+    CHECK(fake_ucx_kept() == 0 && net->lane[0].n_early + net->lane[0].n_early_aborts == 0 &&
+          !net->lane[0].legs);
     for (uint32_t i = 0; i < LEGS; i++) {
         forget(&legs[i]);
     }

@@ -486,6 +486,29 @@ Test(net_legs, a_process_may_be_thousands_of_teams_ahead) {
     cr_assert_eq(nodes_run(2, shm, far_ahead, NULL), 0);
 }
 
+/* Of teams that this process will never be in. */
+static void hear_of_aborts(node_t *node, void *arg) {
+    hd_net_lane_t *lane = &node->net->lane[0];
+    (void)arg;
+    hd_lock(&lane->lock);
+    for (uint64_t wire = 0; wire < 3 * HD_NET_EARLY_ABORTS; wire++) {
+        hd_net_match_aborted(lane, wire, HEDDLE_ERR_ABORTED);
+    }
+    node_check(node, lane->n_early == 0, "they count as greetings");
+    node_check(node, lane->n_early_aborts <= HD_NET_EARLY_ABORTS + HD_NET_EARLY_BUCKETS,
+               "%u are kept", lane->n_early_aborts);
+    hd_unlock(&lane->lock);
+    hd_net_team_t *team = node_make_team(node, 3 * HD_NET_EARLY_ABORTS - 1); /* the youngest is */
+    node_check(node, team, "no team");
+    ucc_status_t status = barrier(node, team, (hd_net_key_t){.class = HD_NET_FORMING});
+    node_check(node, status == HEDDLE_ERR_ABORTED, "%d", status);
+    hd_net_team_destroy(team);
+}
+
+Test(net_legs, aborts_of_others_teams_are_forgotten_before_there_are_too_many) {
+    cr_assert_eq(nodes_run(2, shm, hear_of_aborts, NULL), 0);
+}
+
 /* Process 1 has no room for greetings. */
 static void refuse(node_t *node, void *arg) {
     hd_net_lane_t *lane = &node->net->lane[0];
