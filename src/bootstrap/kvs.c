@@ -119,15 +119,15 @@ ucc_status_t hd_kvs_meet(heddle_bootstrap_t *b, bool has_address, int *listener,
                  b->rank, b->size, place->rank, place->size, launcher.calls->name);
         return UCC_ERR_INVALID_PARAM;
     }
-    uint32_t number =
-        launcher.shared++; /* the others count whether or not rank 0 finds an address */
     if (b->rank == 0) {
         status = compose(b, place->one_host, has_address, listener, text);
     }
-    if (status == UCC_OK) {
-        snprintf(name, sizeof(name), "heddle.bootstrap.%u", number);
-        status = launcher.calls->share(b->rank, name, text, b->timeout);
+    if (status != UCC_OK) {
+        strcpy(text, "-"); /* the others, who would wait, hear that there is nothing */
     }
+    snprintf(name, sizeof(name), "heddle.bootstrap.%u", launcher.shared++);
+    ucc_status_t shared = launcher.calls->share(b->rank, name, text, b->timeout);
+    status = status == UCC_OK ? shared : status;
     if (status == UCC_OK) {
         status = take(b, text, address);
     }

@@ -65,6 +65,12 @@ Test(bootstrap_kvs, an_address_of_the_users_counts_and_the_launcher_carries_the_
                     "! grep -q : $d/heddle.bootstrap.00 || { cat $d/*; exit 1; }"));
 }
 
+Test(bootstrap_kvs, where_rank_0_cannot_listen_all_fail_at_once_and_meet_the_next_time) {
+    cr_expect(shell("export SLURM_STEP_NUM_NODES=1 FIRST_LISTEN_FAILS=1; " THREE
+                    "test $(grep -c \"rank 0 has left no key\" $d/out) = 2 && "
+                    "test $(grep -c \"^rank . of 3\" $d/out) = 3 || { cat $d/*; exit 1; }"));
+}
+
 Test(bootstrap_kvs, a_call_that_fails_is_named) {
     cr_expect(shell("for call in PMI2_Init PMI2_KVS_Put PMI2_KVS_Fence; do "
                     "    export PMI2_FAILS=$call; rm -f $d/*; " THREE

@@ -235,6 +235,50 @@ Test(net_loss, a_process_that_keeps_a_buffer_of_what_has_failed_is_cut_off) {
     cr_assert_eq(nodes_run(2, by_tcp, cancel_towards_one_that_computes, NULL), 0);
 }
 
+/* The kernel may copy from the buffer, which nobody can call back: it is kept until the other end
+ * has been there. */
+static void keep_what_the_kernel_may_read(node_t *node, void *arg) {
+    static char data[8 << 20];
+    (void)arg;
+    node_check(node, barrier(node, 1) == UCC_OK, "nothing has happened yet");
+    if (node->me == 0) {
+        run_t run;
+        hd_net_piece_t piece = {data, sizeof(data)};
+        hd_net_data_t give = {&piece, 1, sizeof(data)};
+        run_init(&run, node, HD_BCAST);
+        run.leg.key = (hd_net_key_t){.number = 2, .class = HD_NET_NUMBERED};
+        run.leg.call.give = &give;
+        run_plan(&run, HD_NET_DIRECT, 2, sizeof(data));
+        hd_leg_start(&run.leg);
+        for (int i = 0; i < 1000; i++) {
+            node_pump(node, "the beginning");
+        }
+        run.cancel = UCC_ERR_TIMED_OUT;
+        for (double began = test_now(); test_now() - began < 1;) {
+            node_pump(node, "the other's computing");
+            node_check(node, !atomic_load(&run.over), "the buffer is given back");
+        }
+        atomic_store(node_word(node, 0), 1);
+        ucc_status_t status = run_wait(&run, "the end of a bcast towards one that computed");
+        node_check(node, status == UCC_ERR_TIMED_OUT, "%d", status);
+        atomic_store(node_word(node, 1), 1);
+    }
+    while (!atomic_load(node_word(node, 0))) {
+        usleep(1000); /* it computes */
+    }
+    if (node->me == 1) { /* nobody takes here what is for the team from now on */
+        hd_net_team_fail(node->team, UCC_ERR_TIMED_OUT);
+    }
+    while (!atomic_load(node_word(node, 1))) {
+        node_pump(node, "the other's end");
+    }
+}
+
+Test(net_loss, a_buffer_that_the_kernel_may_read_is_kept_until_the_reader_has_been_there) {
+    static const char *const unsurvived[] = {"NET_SURVIVE", "n", "NET_CUT_OFF", "0.2", NULL};
+    cr_assert_eq(nodes_run(2, unsurvived, keep_what_the_kernel_may_read, NULL), 0);
+}
+
 /* --- processes that lose each other ----------------------------------------------------------- */
 
 static void watch_all(node_t *node) {

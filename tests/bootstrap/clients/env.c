@@ -2,9 +2,14 @@
  * The address and the key are in the environment, too. Prints "rank R of N" if all is right. Linked
  * with the library as it ships.
  */
+#include <errno.h>
 #include <heddle/bootstrap.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* What libpmix keeps of its own is not this library's to give back. The test reads all output. */
 const char *__lsan_default_options(void);
@@ -16,10 +21,26 @@ const char *__lsan_default_suppressions(void) {
     return "leak:libpmix.so\n";
 }
 
+static bool may_listen = true;
+
+/* Called by the library, too. */
+int listen(int fd, int backlog) {
+    if (!may_listen) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_listen, fd, backlog);
+}
+
 int main(void) {
     heddle_bootstrap_t *bootstrap;
     ucc_oob_coll_t oob;
     void *request;
+    may_listen = !getenv("FIRST_LISTEN_FAILS");
+    if (!may_listen && heddle_bootstrap_env(NULL, &bootstrap) == UCC_OK) {
+        return 6;
+    }
+    may_listen = true;
     if (heddle_bootstrap_env(NULL, &bootstrap) != UCC_OK) {
         return 1;
     }
