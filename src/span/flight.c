@@ -479,14 +479,15 @@ void hd_flight_closed(hd_op_t *op, ucc_status_t why) {
 }
 
 /* The stage's `awaits`. The operation has not ended here, so its flight is not another's, and its
- * legs stay. */
+ * legs stay. One that waits to be matched has no exchange yet, or still that of its last use. */
 static void awaits(const hd_op_t *op, hd_text_t *text) {
-    const hd_flight_t *f = op->place.board ? hd_flight_of(op) : NULL;
     bool said = false;
     if (!hd_group_is_complete(op->group)) {
         hd_crossing_awaits(hd_group_crossing(op->group), text);
         return;
     }
+    bool matched = op->place.board && op->phase != HD_PHASE_MATCH;
+    const hd_flight_t *f = matched ? hd_flight_of(op) : NULL;
     /* acquire: pairs with announce */
     if (f && atomic_load_explicit(&f->key, memory_order_acquire) == hd_outer_key(op)) {
         uint32_t legs = f->passage ? f->plan.segments + op->group->two_sided : 1;

@@ -99,15 +99,21 @@ static bool all_heard(const process_t *process) {
     return all;
 }
 
+/* Its name is what is looked for from now on. Returns its process id. */
+static unsigned long expect_the_last(const process_t *process) {
+    unsigned long late = (unsigned long)process_get(process, LATE, PID);
+    char host[64] = "";
+    gethostname(host, sizeof(host) - 1);
+    snprintf(expected, sizeof(expected), "process %d (host %.39s, pid %lu)", LATE, host, late);
+    return late;
+}
+
 static int wait_for_the_last(const process_t *process, void *arg) {
     const wait_case_t *c = arg;
     begins = c->begins;
     also = c->stops ? "), which is stopped" : "pid ";
     world_t *world = begin(process);
-    unsigned long late = (unsigned long)process_get(process, LATE, PID);
-    char host[64] = "";
-    gethostname(host, sizeof(host) - 1);
-    snprintf(expected, sizeof(expected), "process %d (host %.39s, pid %lu)", LATE, host, late);
+    unsigned long late = expect_the_last(process);
     hd_log_capture(hear, NULL);
     if (process->me == LATE && c->stops) {
         raise(SIGSTOP); /* process 0 lets it go on */
@@ -154,6 +160,47 @@ Test(awaited, a_large_collective_names_the_process) {
 
 Test(awaited, a_team_that_forms_names_the_process) {
     says(&(wait_case_t){.endpoints = 1, .begins = "team from a parent of "});
+}
+
+static const process_t *this_process;
+
+static void hear_and_tell(hd_log_level_t level, const char *line, void *arg) {
+    hear(level, line, arg);
+    process_set(this_process, HEARD, atomic_load(&heard));
+}
+
+/* The team is complete when its first operation is launched: until then that waits for those who
+ * form it. */
+static int begin_late(const process_t *process, void *arg) {
+    (void)arg;
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
+    heddle_group_t *group;
+    heddle_ep_t *ep;
+    this_process = process;
+    begins = "barrier ";
+    also = ", to form the team";
+    process_set(process, PID, (uint64_t)getpid());
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    hd_log_capture(hear_and_tell, NULL);
+    process_barrier(process);
+    expect_the_last(process);
+    while (process->me == LATE && !all_heard(process)) {
+        sleep_ms(5);
+    }
+    must(heddle_barrier(ep), "heddle_barrier");
+    hd_log_capture(NULL, NULL);
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    return 0;
+}
+
+Test(awaited, a_first_collective_names_who_forms_the_team) {
+    shape_t shape = shape_even(PROCESSES, 1);
+    unsetenv("HEDDLE_LOG_LEVEL");
+    setenv("HEDDLE_STALL", "0.05", 1);
+    cr_assert(processes_run(&shape, SECONDS, begin_late, NULL).ok);
 }
 
 Test(awaited, a_process_that_is_stopped_is_told_from_others) {
