@@ -167,9 +167,30 @@ static ucc_status_t fail(heddle_agreement_t *a, ucc_status_t why) {
     return finish(a, again ? UCC_INPROGRESS : why);
 }
 
+/* Who has left the team takes part in no attempt, unless he has before: who is locked with him will
+ * hear what he has returned. */
+static bool is_left(const heddle_agreement_t *a) {
+    const hd_crossing_t *crossing = a->team->crossing;
+    if (a->locked) {
+        return false;
+    }
+    uint32_t process = hd_net_team_leaver(crossing->team);
+    bool own = process == crossing->span->mine;
+    if (!own || hd_group_has_leavers(a->team->group)) {
+        hd_error("heddle_team_agree: %sprocess %u has left the team before it, endpoint %u waits "
+                 "in vain",
+                 own ? "an endpoint of " : "", process, a->team->ep);
+        return true;
+    }
+    return false;
+}
+
 static ucc_status_t step_next(heddle_agreement_t *a) {
     if (others_have(a)) {
         return finish(a, UCC_OK);
+    }
+    if (is_left(a)) {
+        return finish(a, UCC_ERR_NOT_FOUND);
     }
     ucc_status_t status = hd_team_shrink(a->team, a->origin, &a->left);
     if (status != UCC_OK) {
@@ -185,6 +206,9 @@ static ucc_status_t step_form(heddle_agreement_t *a) {
     ucc_status_t status = hd_team_create_test(a->left);
     if (status == UCC_INPROGRESS && others_have(a)) { /* they don't come to this team */
         return finish(a, UCC_OK);
+    }
+    if (status == UCC_INPROGRESS && is_left(a)) {
+        return finish(a, UCC_ERR_NOT_FOUND);
     }
     if (status == UCC_OK) {
         a->step = WHO;

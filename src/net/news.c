@@ -182,8 +182,8 @@ void hd_net_judge(hd_net_t *net, uint64_t now) {
         hd_cuts_miss(net, missed, now);
     }
     if (!hd_net_is_given_up(net) && hd_net_is_deaf(net, now)) {
-        surrender(net, "a process that was killed has blocked its queue in shared memory "
-                       "(docs/processes.md)");
+        surrender(net, "a process that was killed, or lacked memory, has blocked its queue in "
+                       "shared memory (docs/processes.md)");
     }
     if (!hd_net_is_given_up(net)) {
         judge_peers(net, now);

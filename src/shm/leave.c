@@ -37,6 +37,11 @@ static bool has_left(const hd_group_t *group, uint32_t ep) {
     return member && atomic_load_explicit(&member->left, memory_order_acquire) != 0;
 }
 
+bool hd_group_has_leavers(const hd_group_t *group) {
+    /* acquire: pairs with hd_group_leave */
+    return atomic_load_explicit(&group->n_left, memory_order_acquire) != 0;
+}
+
 /* Member i of op's board has left the team: has it taken no part in op? */
 static bool took_no_part(const hd_op_t *op, uint32_t i) {
     const hd_board_t *board = op->place.board;
@@ -55,8 +60,7 @@ static void say_missed(const hd_op_t *op, uint64_t ep) {
 
 ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
     hd_group_t *group = op->group;
-    /* acquire: pairs with hd_group_leave */
-    if (atomic_load_explicit(&group->n_left, memory_order_acquire) == 0) {
+    if (!hd_group_has_leavers(group)) {
         return UCC_OK;
     }
     for (uint32_t i = 0; i < op->place.n; i++) {

@@ -246,5 +246,6 @@ void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *t
 /* By endpoint ep, which has joined and has nothing in progress: it will post nothing more. Calling
  * this twice is harmless. Returns the number of the last exchange that it has taken part in. */
 uint64_t hd_group_leave(hd_group_t *group, uint32_t ep);
+bool hd_group_has_leavers(const hd_group_t *group);
 
 #endif

@@ -457,6 +457,42 @@ Test(agree, bad_arguments_and_an_early_end_are_refused) {
     }
 }
 
+static void leave(world_t *world, uint32_t i) {
+    uint32_t e = world_endpoint(world, i);
+    world_destroy_team(world->teams[e]);
+    world->teams[e] = NULL;
+}
+
+/* The last endpoint has left the team before the others agree, and lives. */
+static int agree_without_one(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    uint64_t bits = 1;
+    bool last = process->me == process->shape->processes - 1;
+    if (last) {
+        leave(world, process->n - 1);
+    }
+    for (uint32_t i = 0; i < process->n - last; i++) {
+        ucc_team_h team = world->teams[world_endpoint(world, i)];
+        if (heddle_team_agree(team, &bits, NULL, NULL) != UCC_ERR_NOT_FOUND) {
+            return 1;
+        }
+        if (last) { /* the others hear of a process that has left as a whole */
+            leave(world, i);
+        }
+    }
+    process_barrier(process);
+    world_destroy(world);
+    return 0;
+}
+
+Test(agree, an_endpoint_that_has_left_the_team_is_not_waited_for) {
+    shape_t shapes[] = {shape_even(3, 1), {.processes = 3, .endpoints = {1, 1, 2}}};
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert(processes_run(&shapes[i], SECONDS, agree_without_one, NULL).ok, "shape %u", i);
+    }
+}
+
 static int agree_unwatched(const process_t *process, void *arg) {
     (void)arg;
     if (process->me == 0) {

@@ -304,7 +304,9 @@ static void destroy_ucc_objects(world_t *world) {
         if (world->parents != NULL) {
             world_destroy_team(world->parents[i]);
         }
-        world_destroy_team(world->teams[i]);
+        if (world->teams[i]) { /* the test has not */
+            world_destroy_team(world->teams[i]);
+        }
     }
     for (uint32_t i = 0; i < world->n_contexts; i++) {
         must(ucc_context_destroy(world->contexts[i]), "ucc_context_destroy");
