@@ -195,15 +195,16 @@ static ucc_status_t take_timeout(hd_request_t *r, double timeout) {
     return UCC_OK;
 }
 
-/* Chooses the one-sided variant, if the collective has one and both flags of the drafts on
- * symmetric memory are set. These are flags that all endpoints give alike, since they are part of
- * the signature. */
+/* Chooses the one-sided variant, if the collective has one, the engine does not move the data by
+ * devices, and both flags of the drafts on symmetric memory are set. All of that is the same at all
+ * endpoints, since it is part of the signature. */
 static ucc_status_t choose_one_sided(hd_request_t *r) {
     const uint64_t both = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
     hd_op_t *op = &r->op;
     const hd_coll_t *coll = &hd_coll[op->call.type];
     op->call.one_sided = coll->one_sided && (r->args.flags & both) == both && !op->call.in_place &&
-                         !op->prepare && !r->subset && !op->group->two_sided && !op->team->crossing;
+                         !op->call.device && !op->prepare && !r->subset && !op->group->two_sided &&
+                         !op->team->crossing;
     size_t bytes = coll->bcast ? op->call.bytes : op->call.bytes * op->n;
     if (op->call.one_sided && !hd_put_fits(op, op->call.dst, bytes)) {
         return hd_args_bad(r, coll->bcast ? "src" : "dst",

@@ -44,6 +44,7 @@ struct hd_trigger {
     ucc_ee_h ee;
     ucc_coll_callback_t callback; /* the client's, which r has again afterwards */
     _Atomic bool busy;            /* the trigger is armed, that is, not idle */
+    uint64_t number;              /* among those of its engine, in the order of their posts */
     hd_trigger_t *next;
 };
 
@@ -316,15 +317,17 @@ ucc_status_t hd_ee_wait(ucc_ee_h ee, ucc_ev_t *out) {
 
 /* --- triggers --------------------------------------------------------------------------------- */
 
-/* Takes an event for a trigger that waits, and begins its start. False: there is no event, or
- * another start is under way. */
-static bool take_ready(ucc_ee_h ee) {
+/* Takes an event for a trigger that waits, and begins its start. False: there is no event, an older
+ * trigger waits for it, or another start is under way. */
+static bool take_ready(const hd_trigger_t *t) {
+    ucc_ee_h ee = t->ee;
     hd_lock(&ee->lock);
-    bool go = ee->ready > 0 && !ee->starting;
+    bool go = ee->ready > 0 && ee->oldest == t->number && !ee->starting;
     if (go) {
         hd_assert_lt(0, ee->waiting);
         ee->ready--;
         ee->waiting--;
+        ee->oldest++;
         ee->starting = true;
         ee->refs++;
     }
@@ -344,14 +347,14 @@ static ucc_status_t step_trigger(hd_op_t *op) {
         status = UCC_ERR_TIMED_OUT; /* the other endpoints will wait for this operation in vain */
         hd_group_poison(team->group, status);
     }
-    if (status != UCC_OK) {
+    if (status != UCC_OK) { /* the team has failed, and with it all triggers behind this one */
         hd_lock(&t->ee->lock);
         hd_assert_lt(0, t->ee->waiting);
         t->ee->waiting--;
         hd_unlock(&t->ee->lock);
         return status;
     }
-    return take_ready(t->ee) ? UCC_OK : UCC_INPROGRESS;
+    return take_ready(t) ? UCC_OK : UCC_INPROGRESS;
 }
 
 /* Ends the start that take_ready has begun, also when the stack is unwound. */
@@ -470,9 +473,9 @@ ucc_status_t hd_trigger_post(hd_request_t *r, ucc_ee_h ee) {
     hd_lock(&ee->lock);
     t->next = ee->armed;
     ee->armed = t;
-    bool first = ++ee->waiting == 1;
+    t->number = ee->oldest + ee->waiting++;
     hd_unlock(&ee->lock);
-    if (first && take_ready(ee)) { /* the event has come already */
+    if (take_ready(t)) { /* the event has come already */
         fire(t, UCC_OK);
     } else {
         hd_runner_push(&t->carrier.op.task.context->runner, &t->carrier.op.task);

@@ -25,6 +25,7 @@ struct ucc_ee {
     uint32_t posted;          /* operations that were posted on its stream, and are not over */
     uint64_t ready;           /* events of the client's that have started nothing yet */
     uint32_t waiting;         /* triggers that have taken no event */
+    uint64_t oldest;          /* of them: its number */
     bool starting;            /* one has taken an event, and is not posted yet */
     hd_event_t *first, *last; /* queued for the client, oldest first */
     uint32_t queued;

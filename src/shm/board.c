@@ -140,6 +140,7 @@ void hd_board_reset(hd_board_t *board) {
         atomic_store_explicit(&x->slices_done, 0, memory_order_relaxed);
         atomic_store_explicit(&x->hint, 0, memory_order_relaxed);
         atomic_store_explicit(&x->work_status, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->outer, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&board->floor, 0, memory_order_relaxed);
     atomic_store_explicit(&board->said, 0, memory_order_relaxed);

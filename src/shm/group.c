@@ -254,7 +254,7 @@ bool hd_group_abandon(hd_group_t *group, ucc_status_t why) {
     /* acq_rel: either all have joined before, or the last one to join finds no complete count */
     uint32_t before =
         atomic_fetch_or_explicit(&group->joined, HD_GROUP_ABANDONED, memory_order_acq_rel);
-    if (before == group->n) {
+    if ((before & ~HD_GROUP_ABANDONED) == group->n) {
         return false;
     }
     hd_group_poison(group, why);

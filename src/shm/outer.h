@@ -31,8 +31,8 @@
  * completion that comes twice, or for a use of the slot that is over, finds no bit.
  *
  * THE OUTER WORD of an exchange, (key:48 | inside:14 | released:1 | closed:1), says who may act.
- * The key is the exchange's number and its board's use: no other exchange in this memory has the
- * same one.
+ * The key is the exchange's number and 16 bits of its board's use. The word is 0 before each use of
+ * the board: no exchange finds its own key there, left by an older one.
  *     completer  an older key, or 0        -> (key, 0, open)             then it calls `arrived`
  *     enter      (key, i, open)            -> (key, i + 1, open)         ready, claim
  *     leave      (key, i)                  -> (key, i - 1)

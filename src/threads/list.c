@@ -20,11 +20,6 @@ void hd_runner_push(hd_runner_t *runner, hd_task_t *task) {
     hd_bell_ring(&runner->bell);
 }
 
-/* Of a task that was finished before, and could not be completed then. */
-static ucc_status_t step_finished(hd_task_t *task) {
-    return task->outcome;
-}
-
 void hd_runner_forget_waiter(hd_runner_t *runner) {
     int32_t me = runner->promised ? hd_thread_number() : 0;
     if (me) { /* relaxed: see hd_runner_wait */
@@ -34,15 +29,7 @@ void hd_runner_forget_waiter(hd_runner_t *runner) {
 }
 
 void hd_runner_abandon(hd_runner_t *runner) {
-    hd_task_t *finished = runner->finished;
     hd_runner_forget_waiter(runner);
-    runner->finished = NULL;
-    hd_runner_leave(runner);
-    while (finished) {
-        hd_task_t *next = finished->next;
-        finished->step = step_finished;
-        hd_runner_push(runner, finished);
-        finished = next;
-    }
+    hd_runner_leave(runner); /* the next round completes what has finished in this one */
     hd_bell_ring(&runner->bell);
 }

@@ -93,12 +93,13 @@ bool hd_runner_is_empty(hd_runner_t *runner) {
 
 /* One step of every active task; the finished ones are appended to runner->finished. Their status
  * is not published here: the client may destroy everything once it sees it, and the lock is still
- * held. Adds the number of steps to *looks. */
+ * held. Adds the number of steps to *looks. True if any has finished. */
 static bool step_all(hd_runner_t *runner, uint32_t *looks) {
     bool any = false;
     hd_task_t **finished = &runner->finished;
-    while (*finished) {
+    while (*finished) { /* in a round that was abandoned */
         finished = &(*finished)->next;
+        any = true;
     }
     for (hd_task_t **at = &runner->active; *at; ++*looks) {
         hd_task_t *task = *at;
@@ -205,7 +206,8 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
                                                            bool enlisted) {
     hd_runner_take_in(runner);
     hd_checked(hd_runner_check(runner));
-    if (!runner->active && !vain) { /* idle loops call again and again: no clock, no yield */
+    if (!runner->active && !vain) {   /* idle loops call again and again: no clock, no yield */
+        hd_assert(!runner->finished); /* or the task that was abandoned would be active */
         if (__builtin_expect(--runner->until_glance == 0, 0)) {
             return leave_and_glance(runner);
         }

@@ -392,7 +392,7 @@ static ucc_status_t step_listed(hd_task_t *carrier) {
 
 static void push(hd_schedule_t *s) {
     hd_task_t *carrier = &s->carrier;
-    carrier->step = step_listed; /* hd_runner_abandon may have put its own there */
+    carrier->step = step_listed;
     carrier->req.status = UCC_INPROGRESS;
     hd_runner_push(s->runner, carrier);
 }

@@ -293,8 +293,10 @@ typedef struct hd_runner {
     alignas(64) hd_lock_t lock;
     uint32_t until_glance;            /* progress calls that find the context empty; under lock */
     hd_task_t *active, **active_tail; /* under lock */
-    hd_task_t *finished;              /* under lock; empty when it is given back */
-    hd_idle_t idle;                   /* under lock */
+    /* under lock; empty when it is given back, unless a round was abandoned: then a task is active
+     */
+    hd_task_t *finished;
+    hd_idle_t idle; /* under lock */
     hd_look_after_fn look_after;
     uint64_t look_every; /* ticks between two rounds of it; 0: none */
     uint64_t look_due;   /* ticks of the next one; UINT64_MAX: never; under lock */
@@ -344,7 +346,8 @@ ucc_status_t hd_runner_poll(hd_runner_t *runner);
 void hd_runner_two_threads(hd_runner_t *runner, const char *where);
 /* promised: is another thread inside hd_runner_wait? */
 bool hd_runner_waited_in(hd_runner_t *runner);
-/* On behalf of a progress call that will not go on: gives back the lock, and what was finished. */
+/* On behalf of a progress call that will not go on in a task's step: gives back the lock. What has
+ * finished is completed in the next round. */
 void hd_runner_abandon(hd_runner_t *runner);
 /* Before the calling thread runs user's code: it is on no bell any more, and will look again before
  * it sleeps. */

@@ -9,8 +9,10 @@
 #include "support/said.h"
 #include "support/small.h"
 #include "device/internal.h"
+#include "shm/claim.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -410,6 +412,64 @@ Test(device_errors, an_abort_ends_what_waits_for_others) {
     cr_assert_eq(heddle_team_abort(s.world->teams[1]), UCC_OK);
     cr_assert_eq(finish(&s, 0), HEDDLE_ERR_ABORTED);
     close_scene(&s);
+    device_cases_end();
+}
+
+static void *post_aside(void *request) {
+    (void)ucc_collective_post(request);
+    return request;
+}
+
+/* With these flags, memory of the host is written before its owner has come, and nothing else is.
+ */
+Test(device_errors, symmetric_memory_is_in_use_while_a_claimer_enqueues) {
+    enum { COUNT = 1000 };
+    const size_t bytes = COUNT * sizeof(int32_t);
+    heddle_group_params_t params = {.endpoints = 2, .symmetric_bytes = 2 * bytes};
+    heddle_group_t *group;
+    heddle_ep_t *ep[2];
+    ucc_coll_req_h request[2];
+    void *src[2], *dst;
+    pthread_t claimer;
+    begin("1");
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_join(group, i, &ep[i]), "heddle_join");
+        src[i] = device_take(0, bytes);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        ucc_coll_args_t args = small_args(UCC_COLL_TYPE_ALLGATHER);
+        must(heddle_team_memory(heddle_ep_team(ep[i]), i, &dst, &(size_t){0}), "its memory");
+        args.mask = UCC_COLL_ARGS_FIELD_FLAGS;
+        args.flags = HEDDLE_COLL_FLAG_SYMMETRIC | HEDDLE_COLL_FLAG_READY;
+        args.src.info = small_info(src[i], COUNT);
+        args.src.info.mem_type = UCC_MEMORY_TYPE_CUDA;
+        args.dst.info = small_info(dst, 2 * COUNT);
+        must(ucc_collective_init(&args, &request[i], heddle_ep_team(ep[i])), "init");
+    }
+    ucc_team_h team = heddle_ep_team(ep[0]);
+    hd_line_t *line = hd_devices_line(team->devices, 0, team->group);
+    must(ucc_collective_post(request[0]), "post");
+    uint64_t unclaimed = hd_generation(1);
+    _Atomic uint64_t *claim = &atomic_load(&team->group->board->exchange[1].work)->slice[0].claim;
+    cr_assert_eq(atomic_load(claim), unclaimed);
+    hd_line_lock(line);
+    cr_assert_eq(pthread_create(&claimer, NULL, post_aside, request[1]), 0);
+    deadline_t deadline = deadline_start("a claim");
+    while (atomic_load(claim) == unclaimed) {
+        deadline_poll(&deadline);
+    }
+    cr_assert_eq(heddle_team_abort(team), UCC_OK);
+    cr_assert_eq(heddle_wait(request[0], 0.05), UCC_INPROGRESS);
+    hd_line_unlock(line);
+    cr_assert_eq(pthread_join(claimer, NULL), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_neq(heddle_wait(request[i], 20), UCC_INPROGRESS);
+        cr_assert_eq(ucc_collective_finalize(request[i]), UCC_OK);
+        cr_assert_eq(heddle_leave(ep[i]), UCC_OK);
+        device_put(src[i]);
+    }
+    heddle_group_destroy(group);
     device_cases_end();
 }
 

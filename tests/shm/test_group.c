@@ -77,3 +77,15 @@ Test(group, equations_hold_where_memory_ran_out_before_the_tree_was_whole) {
     }
     cr_assert_gt(allocations, 4);
 }
+
+Test(group, endpoints_that_go_when_all_have_joined_fail_nobody) {
+    hd_group_t *group = hd_group_create(3, &config);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(hd_group_join(group, i, NULL), UCC_OK);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_not(hd_group_abandon(group, UCC_ERR_NOT_FOUND));
+        cr_assert_eq(hd_group_poisoned(group), UCC_OK);
+    }
+    hd_home_unpin(&group->home);
+}

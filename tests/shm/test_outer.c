@@ -216,6 +216,22 @@ Test(outer, a_release_may_bring_a_pointer) {
     close_net();
 }
 
+/* The board of a persistent call, as long as the pool gives it to each next one. */
+Test(outer, a_board_in_use_again_may_have_the_keys_of_65536_uses_before) {
+    open_net(2, HD_CFG_ARRIVAL_AUTO);
+    for (uint32_t use = 0; use < 2; use++) {
+        prepare_allreduce(1);
+        run("small allreduce");
+        check_allreduce(1);
+        for (uint32_t s = 0; s < NET_SIDES; s++) {
+            hd_board_t *board = net->side[s].group->board;
+            hd_board_reset(board);
+            board->use += 1 << 16;
+        }
+    }
+    close_net();
+}
+
 /* --- what fails ------------------------------------------------------------------------------- */
 
 Test(outer, a_failure_outside_ends_a_small_operation_everywhere) {

@@ -461,6 +461,37 @@ Test(runner, nobody_waits_in_a_context_whose_callback_jumped_out_of_the_wait) {
     cr_assert_eq(runner->waiter, 0);
 }
 
+static __attribute__((noinline)) void progress_until_jump(hd_runner_t *runner) {
+    if (setjmp(out) == 0) {
+        hd_runner_progress(runner, NULL);
+    }
+}
+
+Test(runner, task_that_finished_before_a_callback_jumped_out_is_stepped_in_its_next_life) {
+    hd_runner_t *runner = new_runner(true);
+    counted_t sound, jumper;
+    prepare(&sound, 1);
+    prepare(&jumper, 0);
+    jumper.task.step = step_out;
+    jumper.task.listed = true;
+    hd_runner_push(runner, &sound.task);
+    hd_runner_push(runner, &jumper.task);
+    progress_until_jump(runner);
+    cr_assert_not(hd_callback_refuses("the next call"));
+    cr_assert_eq(hd_task_status(&sound.task), UCC_INPROGRESS);
+    cr_assert_not(hd_runner_is_empty(runner));
+    cr_assert(hd_runner_progress(runner, NULL));
+    cr_assert_eq(hd_task_status(&sound.task), UCC_OK);
+    cr_assert_eq(hd_task_status(&jumper.task), UCC_OK);
+    cr_assert_eq(sound.steps, 1);
+    sound.ends_at = 0;
+    sound.task.req.status = UCC_INPROGRESS;
+    hd_runner_push(runner, &sound.task);
+    hd_runner_progress(runner, NULL);
+    cr_assert_gt(sound.steps, 1);
+    cr_assert_eq(hd_task_status(&sound.task), UCC_INPROGRESS);
+}
+
 static uint64_t look_as_a_cancelled_thread(hd_task_t *task, uint64_t now) {
     (void)task;
     pthread_testcancel(); /* as reading, writing and sleeping do */
