@@ -324,7 +324,7 @@ static ucc_status_t begin(heddle_agreement_t *a) {
     }
     if (!hd_net_team_has_watch(team->crossing->team)) {
         hd_error("heddle_team_agree: a process of the team has no connections to watch the others "
-                 "(NET_WATCH)");
+                 "(NET_WATCH), or two hosts can have none to each other (NET_WATCH_DEVICES)");
         return UCC_ERR_NOT_SUPPORTED;
     }
     a->origin = hd_crossing_origin(team->crossing, team->agreements + 1);

@@ -103,6 +103,7 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const hd_list_t *list, ucc_tea
     if (parent->crossing) {
         known.span = parent->crossing->span;
         known.process = parent->crossing->process;
+        known.net = parent->crossing->net;
         known.origin = parent->crossing->wire;
     }
     ucc_team_h team = status == UCC_OK ? heir(parent) : NULL;

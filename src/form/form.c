@@ -38,7 +38,10 @@ static ucc_status_t take_memory(ucc_team_h team, const heddle_team_params_t *ext
     if (!f->memory && f->bytes) {
         f->memory = hd_alloc_part(f->bytes); /* as strictly aligned as a client can ask for */
         f->owns_memory = true;
-        return f->memory ? UCC_OK : UCC_ERR_NO_MEMORY;
+        if (!f->memory) {
+            hd_error("no memory for an endpoint's part of %zu bytes", f->bytes);
+            return UCC_ERR_NO_MEMORY;
+        }
     }
     return UCC_OK;
 }
@@ -92,11 +95,14 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
 }
 
 /* Arguments that are refused have no effect, so the client can call again. But a client that lacks
- * memory is not expected to, so its endpoint tells the others of its exchange (roll.h). */
+ * memory is not expected to, so its endpoint tells the others of its exchange (roll.h), or of its
+ * map. */
 ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
                             const ucc_team_params_t *params, const heddle_team_params_t *extra,
                             bool unplaced, ucc_team_h *out) {
-    bool tells = params->mask & UCC_TEAM_PARAM_FIELD_OOB && params->oob.n_oob_eps > 1;
+    bool by_oob = params->mask & UCC_TEAM_PARAM_FIELD_OOB;
+    bool maps = params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST);
+    bool tells = by_oob && params->oob.n_oob_eps > 1;
     ucc_team_h team = hd_form_begin(contexts, n_contexts, tells);
     ucc_status_t status = team ? take_params(team, params) : UCC_ERR_NO_MEMORY;
     status = status == UCC_OK && extra ? take_extra(team, extra) : status;
@@ -104,11 +110,12 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
         team->forming->roll.mine.trouble = (int32_t)status;
         status = UCC_OK;
     }
-    if (status == UCC_OK && params->mask & UCC_TEAM_PARAM_FIELD_OOB) {
+    if (status == UCC_OK && by_oob) {
         status = hd_form_start_oob(team, params, unplaced);
+    } else if ((status == UCC_OK || status == UCC_ERR_NO_MEMORY) && maps && !by_oob) {
+        status = hd_form_start_by_map(status == UCC_OK ? team : NULL, contexts[0], params);
     } else if (status == UCC_OK) {
-        bool maps = params->mask & (UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_EP_LIST);
-        status = maps ? hd_form_start_by_map(team, params) : hd_form_start_by_id(team, params);
+        status = hd_form_start_by_id(team, params);
     }
     return hd_form_give_out(team, status, out);
 }

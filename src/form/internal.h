@@ -115,6 +115,7 @@ typedef struct hd_known {
     uint64_t scope;        /* its serial number in this process */
     const hd_span_t *span; /* as hd_form_take_list has it, and the processes */
     const hd_net_process_t *process;
+    hd_net_t *net;        /* NULL: there is no network */
     uint64_t origin;      /* names the set, the same in all processes */
     const uint64_t *id;   /* tells teams of the same list apart; NULL: their order does */
     hd_lock_t *lock;      /* guards `lists` */
@@ -122,16 +123,18 @@ typedef struct hd_known {
 } hd_known_t;
 
 /* Sets *me to the place of `own` in the list. UCC_ERR_INVALID_PARAM: it is not there, an entry is
- * not below limit, or comes twice (logged). UCC_ERR_NO_MEMORY: the latter has not been checked. */
+ * not below limit, or comes twice (logged). UCC_ERR_NO_MEMORY: the latter has not been checked
+ * (logged). */
 ucc_status_t hd_form_check_list(const hd_list_t *list, uint32_t limit, uint32_t own, uint32_t *me);
 /* Starts a team of members of the set, whom the list gives by their numbers in it; the caller is
  * the me-th. Those of this process meet by the list, the processes by their greeting. For want of
  * memory, the others are told that this member does not come; team is NULL if that is known. */
 ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, const hd_list_t *list,
                                    uint32_t me);
-/* Both check the parameters, and start the meeting that these ask for. */
+/* Both check the parameters, and start the meeting that these ask for. team: as above. */
 ucc_status_t hd_form_start_by_id(ucc_team_h team, const ucc_team_params_t *params);
-ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params);
+ucc_status_t hd_form_start_by_map(ucc_team_h team, ucc_context_h context,
+                                  const ucc_team_params_t *params);
 /* STEP_MEET. */
 ucc_status_t hd_form_meet(ucc_team_h team);
 /* Returns the group of the endpoint's meeting, if it has been made; if not, none will be. */

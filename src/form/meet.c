@@ -260,6 +260,9 @@ ucc_status_t hd_form_check_list(const hd_list_t *list, uint32_t limit, uint32_t 
     uint64_t *seen = hd_alloc(HD_LINE, (limit + 63) / 64 * sizeof(*seen));
     ucc_status_t status = seen ? UCC_OK : UCC_ERR_NO_MEMORY;
     *me = HD_MEET_ANY;
+    if (!seen) {
+        hd_error("no memory to check a list of %u members", list->n);
+    }
     for (uint32_t i = 0; i < list->n && status != UCC_ERR_INVALID_PARAM; i++) {
         uint64_t entry = list->at(list->entries, i), bit = (uint64_t)1 << (entry % 64);
         *me = entry == own ? i : *me;
@@ -305,15 +308,19 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, con
             return UCC_ERR_NO_MEMORY; /* logged; nobody can be told */
         }
     }
+    uint64_t wire = hd_hash_mix(hd_hash_mix(known->origin, name.word[0]), name.word[1]);
+    wire = hd_hash_mix(wire, key.id);
     ucc_status_t status = UCC_ERR_NO_MEMORY;
     if (team) {
-        uint64_t wire = hd_hash_mix(hd_hash_mix(known->origin, name.word[0]), name.word[1]);
-        team->forming->wire = hd_hash_mix(wire, key.id);
+        team->forming->wire = wire;
         status = hd_form_take_list(team, span, known->process, list, me);
         status = status == UCC_OK ? hd_form_start_meeting(team, &key, here, local, true) : status;
     }
     if (status == UCC_ERR_NO_MEMORY && (!team || !team->forming->counted)) {
         (void)hd_form_refuse_meeting(&key, here, local, status);
+        if (here < list->n && known->net) { /* those who have come may be none of this process */
+            hd_net_refuse(known->net, wire, status);
+        }
     }
     return status;
 }
@@ -347,8 +354,9 @@ static const char *fault_of(const ucc_ep_map_t *map) {
     return "there is none";
 }
 
-/* Returns the context rank of member i. */
-static uint64_t rank_at(const ucc_ep_map_t *map, uint64_t i) {
+/* The context rank of member i. */
+static uint64_t rank_at(const void *entries, uint32_t i) {
+    const ucc_ep_map_t *map = entries;
     return map->type == UCC_EP_MAP_FULL ? i
            : map->type == UCC_EP_MAP_STRIDED
                ? map->strided.start + i * (uint64_t)map->strided.stride
@@ -357,10 +365,11 @@ static uint64_t rank_at(const ucc_ep_map_t *map, uint64_t i) {
                                                       : ((const uint64_t *)map->array.map)[i];
 }
 
-ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *params) {
-    ucc_context_h context = team->contexts[0];
+ucc_status_t hd_form_start_by_map(ucc_team_h team, ucc_context_h context,
+                                  const ucc_team_params_t *params) {
     const hd_context_group_t *group = context->peers.group;
     const ucc_ep_map_t map = map_of(params);
+    const hd_list_t list = {rank_at, &map, (uint32_t)map.ep_num};
     const char *fault = fault_of(&map);
     uint32_t world = context->peers.n, me;
     if (!world) {
@@ -372,32 +381,30 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, const ucc_team_params_t *para
                  (unsigned long long)map.ep_num, world, fault ? fault : "too many, or none");
         return UCC_ERR_INVALID_PARAM;
     }
-    uint64_t *ranks = hd_alloc(HD_LINE, map.ep_num * sizeof(*ranks));
-    hd_list_t list = hd_list_of(ranks, (uint32_t)map.ep_num);
-    for (uint32_t i = 0; ranks && i < list.n; i++) {
-        ranks[i] = rank_at(&map, i);
+    ucc_status_t status = hd_form_check_list(&list, world, context->rank, &me);
+    if (status == UCC_ERR_INVALID_PARAM) {
+        return status;
     }
-    ucc_status_t status =
-        ranks ? hd_form_check_list(&list, world, context->rank, &me) : UCC_ERR_NO_MEMORY;
-    if (status == UCC_OK) {
-        /* If one thread waits for each team before it makes the next, the order is the same in all
-         * processes, and teams meet by their lists. If several threads make teams, or teams form at
-         * once, each process may see another order: the id has to tell the teams apart, and none
-         * waits for other processes. */
-        bool by_id = (params->mask & UCC_TEAM_PARAM_FIELD_ID) && context->peers.by_id;
-        hd_known_t known = {.span = group ? group->span : NULL,
-                            .process = group ? group->process : NULL,
-                            .scope = context->peers.serial,
-                            .origin = context->peers.serial,
-                            .id = by_id ? &team->id : NULL,
-                            .lock = &context->offers_lock,
-                            .lists = &context->peers.lists};
+    /* If one thread waits for each team before it makes the next, the order is the same in all
+     * processes, and teams meet by their lists. If several threads make teams, or teams form at
+     * once, each process may see another order: the id has to tell the teams apart, and none
+     * waits for other processes. */
+    bool by_id = (params->mask & UCC_TEAM_PARAM_FIELD_ID) && context->peers.by_id;
+    hd_known_t known = {.span = group ? group->span : NULL,
+                        .process = group ? group->process : NULL,
+                        .net = group ? group->net : NULL,
+                        .scope = context->peers.serial,
+                        .origin = context->peers.serial,
+                        .id = by_id ? &params->id : NULL,
+                        .lock = &context->offers_lock,
+                        .lists = &context->peers.lists};
+    team = status == UCC_OK ? team : NULL;
+    if (team) {
         team->forming->ahead = by_id;
-        status = hd_form_start_by_list(team, &known, &list, me);
     }
+    status = hd_form_start_by_list(team, &known, &list, me);
     if (status == UCC_OK && params->mask & UCC_TEAM_PARAM_FIELD_EP) {
         team->forming->roll.mine.label = params->ep;
     }
-    hd_free(ranks);
     return status;
 }

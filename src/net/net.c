@@ -55,7 +55,7 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
             hd_peer_close_links(net, lane) && !lane->under_way && hd_ucx_hang_up(&lane->port);
         if (!clean) { /* UCX keeps the worker, and with it what is under way */
             net->stays = true;
-            lane->port.worker = NULL;
+            hd_ucx_abandon(&lane->port);
             lane->under_way = NULL;
         }
         clear_lane(lane);
@@ -213,7 +213,7 @@ static void in_child(hd_fork_hook_t *self) {
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
         hd_net_lane_t *lane = &the_net.lane[l];
         hd_lock_forget(&lane->lock);
-        lane->port.worker = lane->port.far = NULL;
+        hd_ucx_abandon(&lane->port);
         lane->legs = NULL;
         ck_stack_init(&lane->handed);
         memset(lane->early, 0, sizeof(lane->early));

@@ -155,7 +155,8 @@ typedef struct hd_net_decision {
     struct hd_net_decision *next;
 } hd_net_decision_t;
 
-/* Do all processes of the team, the dead ones included, have connections by which words come? */
+/* Can all processes of the team, the dead ones included, have connections to each other by which
+ * words come? Not if one has no watch, nor if there are two hosts to which no other can connect. */
 bool hd_net_team_has_watch(const hd_net_team_t *team);
 /* That name is awaited from now on, and no other one by this entry. Any thread. */
 void hd_net_await(hd_net_t *net, hd_net_decision_t *decision, uint64_t name);

@@ -110,9 +110,18 @@ void hd_net_team_tell_loss(const hd_net_team_t *team, uint32_t process) {
 }
 
 bool hd_net_team_has_watch(const hd_net_team_t *team) {
+    uint64_t hidden = 0; /* the host to which no other one can connect: it connects to others */
     bool all = team->net->watch;
     for (uint32_t i = 0; i < team->n && all; i++) {
-        all = i == team->me || team->peer[i]->watch_bytes;
+        hd_watch_record_t record;
+        size_t bytes = i == team->me ? 0 : team->peer[i]->watch_bytes;
+        const void *address = i == team->me ? hd_watch_address(team->net->watch, &bytes)
+                                            : team->peer[i]->watch_address;
+        all = hd_watch_parse(&record, address, bytes);
+        if (all && (!record.wide || !record.n)) {
+            all = !hidden || hidden == record.host;
+            hidden = record.host;
+        }
     }
     return all;
 }

@@ -377,6 +377,13 @@ bool hd_ucx_hang_up(hd_ucx_port_t *port) {
     return dismiss(&port->worker) && clean;
 }
 
+void hd_ucx_abandon(hd_ucx_port_t *port) {
+    if (port->far) { /* else it may never have been open, and the descriptor is nobody's */
+        part(port);
+    }
+    port->worker = port->far = NULL;
+}
+
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes) {
     ucp_address_t *at;
     ucp_worker_h worker = far ? port->far : port->worker;
@@ -591,6 +598,9 @@ ucc_status_t hd_ucx_listen_far(struct ucp_context *context, hd_ucx_port_t *port)
 bool hd_ucx_hang_up(hd_ucx_port_t *port) {
     (void)port;
     return true;
+}
+void hd_ucx_abandon(hd_ucx_port_t *port) {
+    (void)port;
 }
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes) {
     (void)port, (void)far, (void)address, (void)bytes;

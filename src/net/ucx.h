@@ -79,6 +79,8 @@ ucc_status_t hd_ucx_listen(struct ucp_context *context, hd_ucx_port_t *port);
 ucc_status_t hd_ucx_listen_far(struct ucp_context *context, hd_ucx_port_t *port);
 /* False: UCX could not do it without ending the process, and keeps it. */
 bool hd_ucx_hang_up(hd_ucx_port_t *port);
+/* UCX keeps the workers, or they are the parent's of this process: what is ours of it ends. */
+void hd_ucx_abandon(hd_ucx_port_t *port);
 /* Copied to new memory: hd_free. far: of port->far. */
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes);
 /* Did anything happen? */

@@ -510,3 +510,46 @@ Test(agree, processes_that_nobody_watches_agree_on_nothing) {
     shape_t shape = shape_even(2, 1);
     cr_assert(processes_run(&shape, SECONDS, agree_unwatched, NULL).ok);
 }
+
+/* The addresses of processes say that nobody connects to them, or that they are of other hosts. */
+static void hide(const world_t *world, uint32_t hidden) {
+    const hd_net_team_t *team = world->teams[world_endpoint(world, 0)]->crossing->team;
+    for (uint32_t p = 0; p < team->n; p++) {
+        size_t bytes;
+        const void *address = p == team->me ? hd_watch_address(team->net->watch, &bytes)
+                                            : team->peer[p]->watch_address;
+        hd_watch_record_t *record = (hd_watch_record_t *)(uintptr_t)address;
+        if (hidden >> p & 1) {
+            record->host = p + 1;
+            record->wide = 0;
+        }
+    }
+}
+
+static int agree_apart(const process_t *process, void *arg) {
+    uint32_t hidden = *(const uint32_t *)arg;
+    world_t *world = open_world(process);
+    size_t bytes;
+    const hd_watch_record_t *mine = hd_watch_address(hd_net_opened()->watch, &bytes);
+    bool has_devices = mine->n, several = hidden & (hidden - 1);
+    verdict_t got[MOST];
+    hide(world, hidden);
+    ucc_team_h team = world->teams[world_endpoint(world, 0)];
+    int bad = 0;
+    if (several) {
+        uint64_t bits = 1;
+        bad = heddle_team_agree(team, &bits, NULL, NULL) != UCC_ERR_NOT_SUPPORTED;
+    } else if (has_devices) {
+        bad = agree(world, 0, got) != UCC_OK;
+    }
+    process_barrier(process);
+    world_destroy(world);
+    return bad;
+}
+
+Test(agree, so_do_two_hosts_to_neither_of_which_the_other_can_connect) {
+    shape_t shape = shape_even(3, 1);
+    for (uint32_t hidden = 1; hidden < 8; hidden++) {
+        cr_assert(processes_run(&shape, SECONDS, agree_apart, &hidden).ok, "%u", hidden);
+    }
+}

@@ -1094,45 +1094,86 @@ Test(form_span, who_goes_before_others_have_begun_to_split_leaves_nobody_waiting
     cr_assert(runs(&shape, goes_before_a_split, NULL));
 }
 
-/* The second endpoint of process 1 has memory for so many allocations only, when the first has come
- * to a list of all already. */
-static int second_lacks_memory(const process_t *process, void *arg) {
-    const scarcity_t *scarcity = arg;
+/* The last endpoint of process 1 has memory for so many allocations only; if it has another one,
+ * that has come to a list of all already. */
+typedef struct shortage {
+    long allocations;
+    bool maps;    /* the list is an ep_map over contexts, not of a parent's endpoints */
+    size_t bytes; /* of the endpoint's part of the team's memory */
+} shortage_t;
+
+static ucc_status_t post_list(const shortage_t *shortage, ucc_context_h context, ucc_team_h parent,
+                              ucc_team_h *team) {
     uint64_t all[] = {0, 1, 2, 3}, *list = all;
-    ucc_team_h parents[2], teams[2];
+    uint64_t n = parent ? parent->n : context->peers.n;
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_EP_MAP,
+                                .ep_map = {.type = UCC_EP_MAP_FULL, .ep_num = n}};
+    heddle_team_params_t extra = {.mask = HEDDLE_TEAM_PARAM_FIELD_MEMORY,
+                                  .memory = {.bytes = shortage->bytes}};
+    return shortage->maps ? heddle_team_create_post(&context, 1, &params, &extra, team)
+                          : ucc_create_team_from_eps(parent, &list, n, team);
+}
+
+static void count_errors(hd_log_level_t level, const char *line, void *arg) {
+    (void)line;
+    *(_Atomic uint32_t *)arg += level == HD_LOG_ERROR;
+}
+
+static int last_lacks_memory(const process_t *process, void *arg) {
+    const shortage_t *shortage = arg;
+    ucc_team_h parents[2] = {NULL}, teams[2];
     ucc_status_t statuses[2];
-    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
-    stage_t s = stage_open(process, false);
-    bool ok = form_parents(&s, parents), formed = false;
+    uint32_t n = process->n;
+    _Atomic uint32_t lines = 0;
+    hd_log_capture(count_errors, &lines);
+    stage_t s = stage_open(process, shortage->maps);
+    bool ok = shortage->maps || form_parents(&s, parents), formed = false;
     for (uint32_t round = 0; round < 2; round++) { /* in the second, it has counted this list */
         uint32_t here = 0;
-        for (uint32_t k = 0; k < 2; k++) {
-            hd_alloc_fail_after(round && process->me && k ? scarcity->allocations : -1);
-            here += ucc_create_team_from_eps(parents[k], &list, 4, &teams[k]) == UCC_OK;
+        for (uint32_t k = 0; k < n; k++) {
+            bool lacks = round && process->me && k + 1 == n;
+            lines = 0;
+            hd_alloc_fail_after(lacks ? shortage->allocations : -1);
+            ucc_status_t status = post_list(shortage, s.contexts[k], parents[k], &teams[k]);
             hd_alloc_fail_after(-1);
-            (void)ucc_team_create_test(teams[0]);
+            here += status == UCC_OK;
+            ok &= status == UCC_OK || (lacks && status == UCC_ERR_NO_MEMORY && lines > 0);
+            if (here) {
+                (void)ucc_team_create_test(teams[0]);
+            }
         }
         drive(teams, here, statuses);
-        formed = here == 2 && statuses[1] == UCC_OK;
+        formed = here == n && statuses[n - 1] == UCC_OK;
         ok &= all_are(statuses, here, formed ? UCC_OK : UCC_ERR_NO_MEMORY);
         destroy(teams, here);
     }
     process_set(process, 0, formed);
     process_barrier(process);
-    destroy(parents, 2);
+    destroy(parents, shortage->maps ? 0 : n);
     return !(stage_close(&s) && ok);
 }
 
-Test(form_span, who_lacks_memory_for_a_list_tells_those_who_have_come) {
-    shape_t shape = shape_even(2, 2);
-    scarcity_t scarcity = {.allocations = 0};
+static void form_with_more_and_more(shape_t shape, shortage_t shortage) {
     bool formed = false;
-    for (; scarcity.allocations < 100 && !formed; scarcity.allocations++) {
-        outcome_t outcome = processes_run(&shape, SECONDS, second_lacks_memory, &scarcity);
-        cr_assert(outcome.ok, "with %ld allocations", scarcity.allocations);
+    for (; shortage.allocations < 100 && !formed; shortage.allocations++) {
+        outcome_t outcome = processes_run(&shape, SECONDS, last_lacks_memory, &shortage);
+        cr_assert(outcome.ok, "with %ld allocations", shortage.allocations);
         formed = outcome.value[0][0];
     }
-    cr_assert(formed && scarcity.allocations > 4);
+    cr_assert(formed && shortage.allocations > 4);
+}
+
+Test(form_span, who_lacks_memory_for_a_list_tells_those_who_have_come) {
+    form_with_more_and_more(shape_even(2, 2), (shortage_t){.maps = false});
+}
+Test(form_span, so_does_who_is_alone_in_its_process) {
+    form_with_more_and_more(shape_even(2, 1), (shortage_t){.maps = false});
+}
+Test(form_span, who_lacks_memory_for_a_map_tells_those_who_have_come) {
+    form_with_more_and_more(shape_even(2, 2), (shortage_t){.maps = true, .bytes = 64});
+}
+Test(form_span, so_does_who_has_a_map_alone_in_its_process) {
+    form_with_more_and_more(shape_even(2, 1), (shortage_t){.maps = true, .bytes = 64});
 }
 
 /* --- endpoints that leave --------------------------------------------------------------------- */

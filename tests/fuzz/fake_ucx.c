@@ -169,8 +169,12 @@ ucc_status_t hd_ucx_listen_far(struct ucp_context *context, hd_ucx_port_t *port)
 }
 
 bool hd_ucx_hang_up(hd_ucx_port_t *port) {
-    port->worker = NULL;
+    hd_ucx_abandon(port);
     return true;
+}
+
+void hd_ucx_abandon(hd_ucx_port_t *port) {
+    port->worker = NULL;
 }
 
 ucc_status_t hd_ucx_address(const hd_ucx_port_t *port, bool far, void **address, size_t *bytes) {

@@ -6,6 +6,7 @@
 #include "net/internal.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -713,6 +714,49 @@ static int addresses(void) {
 
 Test(net_legs, malformed_addresses_are_refused) {
     cr_assert_eq(alone(addresses), 0);
+}
+
+/* A net with a second context, and the descriptor on which a lane of it is slept on. */
+static hd_net_t *open_wide(int *both) {
+    hd_net_t *net, *wide;
+    must(hd_config_read(HD_CFG_SCOPE_LIB, NULL, NULL, &config), "configuration");
+    must(hd_net_open(config, false, &net), "net");
+    must(hd_net_open(config, true, &wide), "net for other hosts");
+    hd_net_close(wide);
+    hd_config_release(config);
+    *both = net->lane[0].port.far ? net->lane[0].port.both : -1;
+    return net;
+}
+
+static int fork_wide(void) {
+    int both, status = 0;
+    hd_net_t *net = open_wide(&both);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(fcntl(both, F_GETFD) != -1 || fcntl(0, F_GETFD) == -1);
+    }
+    waitpid(child, &status, 0);
+    bool kept = both < 0 || fcntl(both, F_GETFD) != -1;
+    hd_net_close(net);
+    return status != 0 || !kept || fcntl(both, F_GETFD) != -1;
+}
+
+Test(net_legs, the_child_of_a_fork_has_no_descriptor_of_its_parents_lanes) {
+    cr_assert_eq(alone(fork_wide), 0);
+}
+
+/* Something is under way when the net ends. */
+static int end_in_disorder(void) {
+    static hd_message_t message;
+    int both;
+    hd_net_t *net = open_wide(&both);
+    net->lane[0].under_way = &message;
+    hd_net_close(net);
+    _exit(fcntl(both, F_GETFD) != -1); /* what UCX keeps is nobody's leak */
+}
+
+Test(net_legs, a_lane_whose_worker_ucx_keeps_has_no_descriptor_left) {
+    cr_assert_eq(alone(end_in_disorder), 0);
 }
 
 static void forks(node_t *node, void *arg) {

@@ -6,6 +6,9 @@
 #include "../support/small.h"
 #include "../support/world.h"
 #include "core/log.h"
+#include "net/internal.h"
+#include "span/span.h"
+#include "team/team.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -320,6 +323,46 @@ Test(awaited, a_process_that_is_asked_answers_for_its_job_and_the_verdict_names_
     begins = "nothing";
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     cr_assert(processes_run(&shape, SECONDS, ask_about_the_last, NULL).ok);
+}
+
+/* Is there a connection by which this process hears that one? */
+static bool hears(const world_t *world, uint32_t other) {
+    const hd_net_team_t *team = world->teams[world_endpoint(world, 0)]->crossing->team;
+    return hd_watch_hears(team->net->watch, team->peer[other]->token);
+}
+
+/* The last one asks process 0. Each watches those that are 1, 2 and 4 before and after it. */
+static int ask_around(const process_t *process, void *arg) {
+    enum { FAR = 3 };
+    const wait_case_t c = {.count = 1};
+    uint32_t last = process->shape->processes - 1;
+    ucc_status_t status;
+    bool told = process->me != last, failed = false;
+    (void)arg;
+    world_t *world = begin(process);
+    failed = process->me == 0 && hears(world, FAR);
+    deadline_t deadline = deadline_start("answers that come by way of others");
+    while (!told) {
+        char line[128], *text = ask((uint32_t)process_get(process, 0, PID), &status);
+        snprintf(line, sizeof(line), ", pid %lu)\n  team of %u processes, this one is process %d\n",
+                 (unsigned long)process_get(process, FAR, PID), last + 1, FAR);
+        told = status == UCC_OK && strstr(text, "5 of 6 processes answer\n") &&
+               strstr(text, line) &&
+               strstr(text, "\n5 processes wait, directly or not, for process 5 (");
+        free(text);
+        deadline_poll(&deadline);
+    }
+    join(process, world, &c);
+    process_barrier(process);
+    world_destroy(world);
+    return failed;
+}
+
+Test(awaited, answers_of_processes_that_the_asked_one_does_not_watch_come_by_way_of_others) {
+    shape_t shape = shape_even(6, 1);
+    begins = "nothing";
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    cr_assert(processes_run(&shape, SECONDS, ask_around, NULL).ok);
 }
 
 static int ask_a_closed_one(const process_t *process, void *arg) {
