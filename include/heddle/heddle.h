@@ -121,7 +121,8 @@ typedef struct heddle_group_params {
     ucc_coll_sync_type_t sync_type;
     uint64_t outstanding_colls;
     /** Bytes of symmetric memory that the library allocates for each endpoint (0: none), and the
-     *  drafts' constraints on it. See heddle_team_memory(). */
+     *  drafts' constraints on it. See heddle_team_memory(). UCC_ERR_NOT_SUPPORTED with `oob`: there
+     *  is none of several processes. */
     size_t symmetric_bytes;
     uint64_t symmetric_constraints;
     /** NULL, or an allgather among processes for hybrid programs: called by one thread of each

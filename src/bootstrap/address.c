@@ -26,7 +26,7 @@ bool hd_address_split(const char *address, char *host, size_t host_size, char *p
                       size_t port_size) {
     const char *colon = strrchr(address, ':');
     uint64_t number;
-    if (!colon || !hd_launcher_number(colon + 1, 65535, &number) ||
+    if (!colon || !hd_launcher_number(colon + 1, 65535, &number) || number == 0 ||
         !copy(colon + 1, strlen(colon + 1), port, port_size)) {
         return false;
     }

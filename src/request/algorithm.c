@@ -267,10 +267,10 @@ static ucc_status_t make_run(hd_request_t *r, heddle_algorithm_t *a,
         a->params.finalize(run->self);
         status = UCC_ERR_INVALID_PARAM;
     }
-    if (status > 0) {
+    if (status != UCC_OK && status != UCC_ERR_NOT_SUPPORTED && !wrong) {
         hd_error("%s: init of the algorithm \"%s\" returned %s", name, a->name,
                  ucc_status_string(status));
-        status = UCC_ERR_INVALID_PARAM;
+        status = status > 0 ? UCC_ERR_INVALID_PARAM : status;
     }
     if (status == UCC_OK) {
         become_face(r, run, (hd_schedule_t *)schedule);

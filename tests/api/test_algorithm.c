@@ -1042,6 +1042,7 @@ Test(algorithm, an_error_of_its_init_is_that_of_the_call) {
     cr_assert_eq(heddle_algorithm_register(world->teams[0], &params, &a), UCC_OK);
     ucc_coll_args_t args = small_allreduce(&src, &sum, 1);
     cr_assert_eq(ucc_collective_init(&args, &request, world->teams[0]), UCC_ERR_NO_RESOURCE);
+    cr_assert(strstr(last_line, "init of the algorithm \"crowd\" returned"), "%s", last_line);
     cr_assert_eq(request, NULL);
     world_destroy(world);
 }

@@ -630,6 +630,10 @@ static void address_elsewhere(heddle_bootstrap_params_t *p) {
     p->address = "192.0.2.1:9"; /* of no host */
 }
 
+static void port_0(heddle_bootstrap_params_t *p) {
+    p->address = "127.0.0.1:0"; /* the system would choose one, which nobody knows */
+}
+
 static void expect_refusal(void (*spoil)(heddle_bootstrap_params_t *), ucc_status_t status,
                            const char *text) {
     job_t *job = job_open(2);
@@ -644,6 +648,7 @@ Test(bootstrap_form, wrong_parameters_are_refused_by_name) {
     expect_refusal(zero_size, UCC_ERR_INVALID_PARAM, "size 0 is not between");
     expect_refusal(large_rank, UCC_ERR_INVALID_PARAM, "rank 2 is not below size 2");
     expect_refusal(no_port, UCC_ERR_INVALID_PARAM, "'somewhere', is not of the form host:port");
+    expect_refusal(port_0, UCC_ERR_INVALID_PARAM, "'127.0.0.1:0', is not of the form host:port");
     expect_refusal(no_address, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_ADDRESS");
     expect_refusal(bad_timeout, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_TIMEOUT=soon");
     expect_refusal(bad_fanout, UCC_ERR_INVALID_PARAM, "HEDDLE_BOOTSTRAP_FANOUT=0");
