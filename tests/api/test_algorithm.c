@@ -636,7 +636,7 @@ Test(algorithm, one_that_initialises_itself_fails_instead_of_never_ending) {
     cr_assert_eq(heddle_algorithm_register(world->teams[0], &single, &a), UCC_OK);
     ucc_coll_args_t args = small_allreduce(&src, &sum, 1);
     cr_assert_eq(ucc_collective_init(&args, &request, world->teams[0]), UCC_ERR_INVALID_PARAM);
-    cr_assert_eq(n_errors, 2); /* of the call inside, and of the one around it */
+    cr_assert_gt(n_errors, 1, "%d", n_errors); /* of the innermost call, and of those around it */
     world_destroy(world);
 }
 
