@@ -582,7 +582,8 @@ typedef struct heddle_agreement heddle_agreement_t;
 ucc_status_t heddle_agree_post(ucc_team_h team, uint64_t bits, heddle_agreement_t **agreement);
 
 /** Drives an agreement, and the endpoint's contexts; one thread may drive those of several
- *  endpoints in turn. Again after its end, it returns the same.
+ *  endpoints in turn, and has to drive all that an endpoint has under way. Again after its end, it
+ *  returns the same.
  *  @param [out] bits, n_failed  may be NULL; as `failed`, written with UCC_OK alone
  *  @param [out] failed          as in heddle_team_failed()
  *  @return UCC_INPROGRESS; UCC_OK; or, without a decision at this endpoint, UCC_ERR_NO_MEMORY,
