@@ -113,6 +113,8 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
                                 hd_net_team_t **team);
 /* Is there one of that wire id in this process, which is not destroyed? */
 bool hd_net_has_team(hd_net_t *net, uint64_t wire);
+/* Its `tell` is not called any more, nor is any thread in it. */
+void hd_net_team_hush(hd_net_team_t *team);
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
 /* Before that, of a team that has not failed: this process leaves it after numbered exchange

@@ -233,6 +233,14 @@ void hd_net_team_leave(hd_net_team_t *team, uint64_t last) {
     team->last = last;
 }
 
+void hd_net_team_hush(hd_net_team_t *team) {
+    if (team->forks == hd_forks()) { /* else the lock may be held by a thread of the parent */
+        hd_lock(&team->telling);
+        team->tell = NULL;
+        hd_unlock(&team->telling);
+    }
+}
+
 void hd_net_team_destroy(hd_net_team_t *team) {
     hd_net_t *net = team->net;
     if (team->forks != hd_forks()) {

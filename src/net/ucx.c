@@ -87,7 +87,8 @@ ucc_status_t hd_ucx_load(const char *library) {
  * the last one, and ends the process if it gets none. So one is kept that it can have then. False:
  * there is none. */
 static bool lend_spare(void) {
-    int fd = atomic_exchange_explicit(&spare, -1, memory_order_relaxed); /* a number */
+    /* acquire: it is closed after it was opened; pairs with take_spare */
+    int fd = atomic_exchange_explicit(&spare, -1, memory_order_acquire);
     if (fd < 0) {
         fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
@@ -99,7 +100,8 @@ static bool lend_spare(void) {
 
 static void take_spare(void) {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    fd = atomic_exchange_explicit(&spare, fd, memory_order_relaxed); /* another lane's */
+    /* acq_rel: see lend_spare; what comes back is another lane's */
+    fd = atomic_exchange_explicit(&spare, fd, memory_order_acq_rel);
     if (fd >= 0) {
         close(fd);
     }

@@ -10,6 +10,9 @@
 #include "threads/meet.h"
 
 static void dismantle(hd_group_t *group) {
+    if (group->outside && group->outside->ends) {
+        group->outside->ends(group->outside);
+    }
     hd_match_destroy(group->match);
     if (group->board) {
         hd_board_destroy(group->board);

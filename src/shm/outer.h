@@ -118,6 +118,9 @@ struct hd_outer_memory {
     /* Of what hangs on a group (group->outside): the group has just failed. By any thread, under
      * any lock; once. NULL: not told. */
     void (*failed)(hd_outer_memory_t *memory, ucc_status_t why);
+    /* Of the same: the group ends, and all of it is still there: nothing above looks at it after
+     * this. NULL: nothing does. */
+    void (*ends)(hd_outer_memory_t *memory);
 };
 
 /* The shape of an operation. The first three are the same at all members. */

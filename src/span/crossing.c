@@ -413,6 +413,11 @@ static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
     hd_crossing_abort(hd_crossing_of(memory), why);
 }
 
+/* What is asked for a process's teams is not told of this one any more. */
+static void hush(hd_outer_memory_t *memory) {
+    hd_net_team_hush(hd_crossing_of(memory)->team);
+}
+
 /* Frees the crossing; called when the last reference to its group has been given up. */
 static void release(hd_outer_memory_t *memory) {
     hd_crossing_t *crossing = hd_crossing_of(memory);
@@ -480,7 +485,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         return UCC_ERR_NO_MEMORY;
     }
     crossing->swap_most = swap_most < hd_net_swap_most(n) ? swap_most : hd_net_swap_most(n);
-    crossing->memory = (hd_outer_memory_t){.release = release, .failed = tell};
+    crossing->memory = (hd_outer_memory_t){.release = release, .failed = tell, .ends = hush};
     crossing->group = group;
     crossing->span = span;
     crossing->net = net;
