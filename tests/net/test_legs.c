@@ -570,6 +570,46 @@ Test(net_legs, what_comes_for_a_destroyed_team_is_dropped) {
     everywhere(2, after_the_end, &small);
 }
 
+/* Process 1 has no memory for what comes before its leg: that costs the team, but nobody is lost, and
+ * another team of the same processes goes on. */
+static void without_memory(node_t *node, void *arg) {
+    size_t bytes = *(const size_t *)arg;
+    uint8_t *x = must_alloc(1, bytes);
+    hd_net_team_t *beside = node_make_team(node, 99);
+    hd_peer_t *other = node->team->peer[1 - node->me];
+    run_t *run = message(node, tagged(1, 0), x, bytes);
+    hd_log_set_level(HD_LOG_FATAL);
+    node_check(node, barrier(node, beside, tagged(1, 0)) == UCC_OK, "barrier");
+    if (node->me == 1) {
+        hd_alloc_fail_after(0);
+    }
+    node_meet(node);
+    if (node->me == 0) {
+        hd_leg_start(&run->leg);
+    }
+    for (node_begin(node); atomic_load(&node->failed) == UCC_OK;) {
+        node_pump(node, "hearing of it");
+    }
+    hd_alloc_fail_after(-1);
+    node_check(node, atomic_load(&node->failed) == UCC_ERR_NO_MEMORY, "%d",
+               atomic_load(&node->failed));
+    if (node->me == 0) {
+        ucc_status_t status = run_wait(run, "a message for which there is no memory");
+        node_check(node, status == UCC_OK || status == UCC_ERR_NO_MEMORY, "%d", status);
+    }
+    node_check(node, barrier(node, beside, tagged(2, 0)) == UCC_OK, "the other team goes on");
+    node_check(node, hd_peer_lives(other) && !atomic_load(&other->lost), "nobody is lost");
+    hd_net_team_destroy(beside);
+    free(run);
+    free(x);
+}
+
+Test(net_legs, who_lacks_memory_for_a_message_fails_its_team_and_loses_nobody) {
+    size_t small = 8, large = 1 << 20;
+    everywhere(2, without_memory, &small);
+    everywhere(2, without_memory, &large);
+}
+
 /* --- the net itself --------------------------------------------------------------------------- */
 
 static _Atomic uint32_t go;
