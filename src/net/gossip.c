@@ -8,7 +8,8 @@
  * new. For every process that has ever said anything, the highest number is known, and which of the
  * HD_NET_NUMBERS before it have come: so all words come to an end, however many there are. Beyond
  * that, nobody tells on that a process is dead when that is known, nor that a team was aborted, or
- * a decision agreed on, when that was heard lately.
+ * a decision agreed on, when that was heard lately. That a process is dead is new until it is known,
+ * however late it comes: who is connected late hears old words beside new ones.
  *
  * Of peers, and of this process, there is room for what they say, and for what is said of them,
  * before anything is: what fails for want of memory is told all the same.
@@ -110,14 +111,18 @@ static void settle(hd_net_t *net, uint64_t name) {
     }
 }
 
-/* Notes down what the words say, which nobody has said here before. False: it was known. */
-static bool note(hd_net_t *net, const hd_words_t *words) {
+/* Notes down what the words say. first: by their number, they have not come before. False: it was
+ * known. */
+static bool note(hd_net_t *net, const hd_words_t *words, bool first) {
     if (words->kind == HD_WORDS_DEAD) {
         hd_net_known_t *subject = know(net, words->subject);
         bool known = subject->death >= words->status;
         subject->before = subject->death;
         subject->death = known ? subject->death : (uint8_t)words->status;
-        return !known || hd_net_same_token(words->by, words->subject);
+        return !known || (first && hd_net_same_token(words->by, words->subject));
+    }
+    if (!first) {
+        return false;
     }
     if (words->kind == HD_WORDS_AGREED) {
         settle(net, words->subject[0]);
@@ -136,13 +141,15 @@ static bool note(hd_net_t *net, const hd_words_t *words) {
 
 bool hd_words_are_new(hd_net_t *net, const hd_words_t *words, const uint64_t from[2]) {
     hd_lock(&net->lock);
-    bool room = make_room(net);
+    bool known = hd_gossip_find(net, words->by) &&
+                 (words->kind != HD_WORDS_DEAD || hd_gossip_find(net, words->subject));
+    bool room = known || make_room(net);
     bool of_me = hd_net_same_token(words->subject, net->token) && !is_dead(net, from);
     bool own = hd_net_same_token(words->subject, words->by);
     bool fact = words->kind == HD_WORDS_DEAD && (words->status == HD_DEAD_SURE || of_me || own);
     bool of_all = words->kind == HD_WORDS_ABORT || words->kind == HD_WORDS_AGREED;
     bool counts = of_all || fact || !is_dead(net, words->by);
-    bool are_new = room && counts && count(know(net, words->by), words->number) && note(net, words);
+    bool are_new = room && counts && note(net, words, count(know(net, words->by), words->number));
     hd_unlock(&net->lock);
     if (!room) {
         hd_error("no memory for what other processes say of failures");
@@ -232,13 +239,16 @@ void hd_gossip_clear(hd_net_t *net) {
 
 /* --- telling: under a lane's lock ------------------------------------------------------------- */
 
+/* Words leave in the order of their numbers, whichever threads tell them: else one that is held up
+ * might come too late to be told apart. */
 static void tell(hd_net_t *net, hd_words_t words) {
     memcpy(words.by, net->token, sizeof(words.by));
-    /* relaxed: a number */
-    words.number = 1 + atomic_fetch_add_explicit(&net->n_said, 1, memory_order_relaxed);
+    hd_lock(&net->telling);
+    words.number = ++net->n_said;
     if (hd_words_are_new(net, &words, net->token) && net->watch) {
         hd_watch_tell(net->watch, &words, sizeof(words), hd_words_last(&words));
     }
+    hd_unlock(&net->telling);
 }
 
 void hd_net_tell_dead(hd_net_t *net, const uint64_t token[2], hd_death_t death) {

@@ -507,7 +507,8 @@ struct hd_net {
     uint64_t token[2];       /* random */
     uint64_t host;           /* as the watch counts hosts */
     hd_net_who_t who;        /* this process */
-    _Atomic uint64_t n_said; /* words of this process */
+    hd_lock_t telling;       /* taken before the watch's lock, and before that below */
+    uint64_t n_said;         /* words of this process; under `telling` */
     /* In lane 0: */
     _Atomic bool given_up; /* by all others; written there alone */
     uint64_t judged;       /* ns: when losses were last judged */
@@ -633,11 +634,13 @@ static inline bool hd_net_is_given_up(const hd_net_t *net) {
     return atomic_load_explicit(&net->given_up, memory_order_relaxed);
 }
 
-/* Are they told to those, too, who are connected later? What is said of a link is of that
- * moment. */
-static inline bool hd_words_last(const hd_words_t *words) {
-    return words->kind == HD_WORDS_DEAD || words->kind == HD_WORDS_ABORT ||
-           words->kind == HD_WORDS_AGREED;
+/* Who hears them, of those who are connected later? What is said of a link is of that moment. Who
+ * does not know of a death makes teams with the dead. */
+static inline hd_watch_relay_t hd_words_last(const hd_words_t *words) {
+    bool lasts = words->kind == HD_WORDS_ABORT || words->kind == HD_WORDS_AGREED;
+    return words->kind == HD_WORDS_DEAD ? HD_WATCH_EVER
+           : lasts                      ? HD_WATCH_ALL
+                                        : HD_WATCH_THOSE_HERE;
 }
 /* Is it the first time that these words are heard, or said, and do they count? They are known from
  * then on. from: the process that has told them to this one. */

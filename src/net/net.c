@@ -210,6 +210,7 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config, bool far)
 static void in_child(hd_fork_hook_t *self) {
     (void)self;
     hd_lock_forget(&the_net.lock);
+    hd_lock_forget(&the_net.telling);
     for (uint32_t l = 0; l < HD_NET_MOST_LANES; l++) {
         hd_net_lane_t *lane = &the_net.lane[l];
         hd_lock_forget(&lane->lock);

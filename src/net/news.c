@@ -343,7 +343,7 @@ static hd_watch_relay_t on_words(void *arg, const uint64_t token[2], const void 
     if (words.kind != HD_WORDS_AGREED && !hand(arg, &words, token)) { /* that is noted already */
         hd_words_forget(arg, &words); /* when somebody says it again, it is new */
     }
-    return hd_words_last(&words) ? HD_WATCH_ALL : HD_WATCH_THOSE_HERE;
+    return hd_words_last(&words);
 }
 
 /* --- opening, keeping, looking ---------------------------------------------------------------- */

@@ -25,7 +25,8 @@
  * Who reads them says how many it has taken (TAKEN), and no more than WINDOW are on the way: so a
  * process that computes for long finds its socket never full, which its kernel's peer would take
  * for its end, and no word is lost on a line that is slow. Lines that are MOST_WORDS behind miss
- * the oldest.
+ * the oldest. Lines to come hear what lasts of the last KEPT_WORDS, and before those what lasts for
+ * ever, which stays in the log, in its order.
  *
  * The one who is told to connects, and tries again; the other waits, and connects, too, if nothing
  * comes: of two who have died before they were connected, somebody must notice the first.
@@ -135,7 +136,7 @@ typedef struct line {
 
 typedef struct word {
     uint64_t from; /* serial of the line that has brought it; 0: this process's own */
-    bool lasting;
+    hd_watch_relay_t whom;
     size_t n;
     uint8_t bytes[HD_WATCH_WORDS];
 } word_t;
@@ -322,6 +323,13 @@ static bool put(line_t *line, kind_t kind, const void *bytes, size_t n) {
     return true;
 }
 
+/* Was it told before the line was opened, and not for such lines? */
+static bool is_past(const line_t *line, const word_t *word) {
+    return line->at < line->since &&
+           (word->whom == HD_WATCH_THOSE_HERE ||
+            (word->whom == HD_WATCH_ALL && line->at + KEPT_WORDS < line->since));
+}
+
 /* Says how many words were taken, and sends what may be sent of the log. */
 static void put_words(hd_watch_t *w, line_t *line) {
     if (line->state != OPEN) {
@@ -333,7 +341,7 @@ static void put_words(hd_watch_t *w, line_t *line) {
     line->at = line->at > w->first ? line->at : w->first;
     for (; line->at < w->end; line->at++) {
         const word_t *word = &w->word[line->at % w->room];
-        if (word->from == line->serial || (!word->lasting && line->at < line->since)) {
+        if (word->from == line->serial || is_past(line, word)) {
             continue;
         }
         if (line->sent - line->theirs == WINDOW || !put(line, WORDS, word->bytes, word->n)) {
@@ -516,7 +524,7 @@ static void open_line(hd_watch_t *w, line_t *line) {
         put(line, READY, NULL, 0);
     }
     line->since = w->end;
-    line->at = w->end - w->first > KEPT_WORDS ? w->end - KEPT_WORDS : w->first;
+    line->at = w->first;
 }
 
 /* The other end has accepted: it hears who this is. */
@@ -551,13 +559,24 @@ static bool take_hello(hd_watch_t *w, line_t *line, const uint8_t *bytes, size_t
     return true;
 }
 
-/* Forgets words that all lines have sent, but for the last ones. */
-static void forget_sent(hd_watch_t *w) {
+/* The first word that has to be kept: all lines have sent those before it. */
+static uint64_t first_needed(const hd_watch_t *w) {
     uint64_t needed = w->end - w->first > KEPT_WORDS ? w->end - KEPT_WORDS : w->first;
     for (const line_t *line = w->lines; line; line = line->next) {
         needed = line->state == OPEN && line->at < needed ? line->at : needed;
     }
-    w->first = needed > w->first ? needed : w->first;
+    return needed > w->first ? needed : w->first;
+}
+
+/* Forgets words before that one. Those that last for ever move up to it. */
+static void forget(hd_watch_t *w, uint64_t needed) {
+    uint64_t first = needed;
+    for (uint64_t i = needed; i-- > w->first;) {
+        if (w->word[i % w->room].whom == HD_WATCH_EVER) {
+            w->word[--first % w->room] = w->word[i % w->room];
+        }
+    }
+    w->first = first;
 }
 
 static bool enlarge_log(hd_watch_t *w) {
@@ -575,19 +594,23 @@ static bool enlarge_log(hd_watch_t *w) {
 }
 
 static void make_room(hd_watch_t *w) {
-    if (w->end - w->first == w->room) {
-        forget_sent(w);
+    if (w->end - w->first < w->room) {
+        return;
     }
-    if (w->end - w->first == w->room && !enlarge_log(w)) {
-        w->first++; /* the slowest lines miss it */
+    forget(w, first_needed(w));
+    /* before it is full again, a part of it has to be free: forgetting looks at all words */
+    if (w->end - w->first > w->room - w->room / 4 && !enlarge_log(w)) {
+        forget(w, w->end - (w->room - w->room / 4)); /* the slowest lines miss those */
+        w->first += w->end - w->first == w->room;
     }
 }
 
-static void tell_all(hd_watch_t *w, const void *words, size_t n, bool lasting, const line_t *from) {
+static void tell_all(hd_watch_t *w, const void *words, size_t n, hd_watch_relay_t whom,
+                     const line_t *from) {
     make_room(w);
     word_t *word = &w->word[w->end++ % w->room];
     word->from = from ? from->serial : 0;
-    word->lasting = lasting;
+    word->whom = whom;
     word->n = n;
     memcpy(word->bytes, words, n);
     for (line_t *line = w->lines; line; line = line->next) {
@@ -642,7 +665,7 @@ static bool take_frame(hd_watch_t *w, line_t *line, kind_t kind, const uint8_t *
         line->taken++;
         relay = w->params.heard(w->params.arg, line->identity, bytes, n);
         if (relay != HD_WATCH_NOBODY) {
-            tell_all(w, bytes, n, relay == HD_WATCH_ALL, line);
+            tell_all(w, bytes, n, relay, line);
         }
         return true;
     case TAKEN:
@@ -1012,9 +1035,9 @@ bool hd_watch_is_settled(hd_watch_t *w, const uint64_t identity[2]) {
     return settled;
 }
 
-void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes, bool lasting) {
+void hd_watch_tell(hd_watch_t *w, const void *words, size_t bytes, hd_watch_relay_t whom) {
     take();
-    tell_all(w, words, bytes < HD_WATCH_WORDS ? bytes : HD_WATCH_WORDS, lasting, NULL);
+    tell_all(w, words, bytes < HD_WATCH_WORDS ? bytes : HD_WATCH_WORDS, whom, NULL);
     give_back();
 }
 

@@ -10,7 +10,7 @@
  *     hd_watch_keep(w, identity, address, ...) connects, or waits for the other's connection
  *     hd_watch_look(w)                         now and then, by whoever waits;
  *                                              hd_watch_descriptor is readable then
- *     hd_watch_tell(w, bytes, n)               to all that are connected; they get it in `heard`,
+ *     hd_watch_tell(w, bytes, n, whom)         to all that are connected; they get it in `heard`,
  *                                              in the order in which it was told
  *     hd_watch_drop(w, identity)               says goodbye: the end of the connection is no death
  *
@@ -47,9 +47,14 @@ typedef enum hd_watch_loss {
     HD_WATCH_UNREACHED /* there never was one */
 } hd_watch_loss_t;
 
-/* What is done with words that were heard: nothing; they are told to all others; to those, too, who
- * are connected later. */
-typedef enum hd_watch_relay { HD_WATCH_NOBODY, HD_WATCH_THOSE_HERE, HD_WATCH_ALL } hd_watch_relay_t;
+/* To whom words are told: to nobody; to all whose connections are open; to those, too, that connect
+ * later, if fewer than about a thousand others have been told meanwhile; or whenever that is. */
+typedef enum hd_watch_relay {
+    HD_WATCH_NOBODY,
+    HD_WATCH_THOSE_HERE,
+    HD_WATCH_ALL,
+    HD_WATCH_EVER
+} hd_watch_relay_t;
 
 typedef struct hd_watch_params {
     uint64_t identity[2]; /* of this process */
@@ -58,7 +63,7 @@ typedef struct hd_watch_params {
     const char *devices;  /* names of network devices to be reached by, with commas; "": all */
     /* The process is gone, as far as this one knows. */
     void (*lost)(void *arg, const uint64_t identity[2], hd_watch_loss_t how);
-    /* It has told this. */
+    /* It has told this: whom is it told on to? */
     hd_watch_relay_t (*heard)(void *arg, const uint64_t identity[2], const void *words,
                               size_t bytes);
     /* It has sent this, to this process alone. NULL: nothing is taken. */
@@ -91,9 +96,8 @@ bool hd_watch_is_settled(hd_watch_t *watch, const uint64_t identity[2]);
 bool hd_watch_look(hd_watch_t *watch);
 /* For poll(): readable if a look is worth it. */
 int hd_watch_descriptor(const hd_watch_t *watch);
-/* To all whose connections are open. lasting: and, once they are, to those that connect later:
- * these hear what lasts of the last thousand words. At most HD_WATCH_WORDS. */
-void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes, bool lasting);
+/* At most HD_WATCH_WORDS. */
+void hd_watch_tell(hd_watch_t *watch, const void *words, size_t bytes, hd_watch_relay_t whom);
 /* Sends to that process alone, if there is a connection to it: when all words have been told. What
  * it does not take for long, or is left when the connection ends, is dropped. False: it was. */
 bool hd_watch_send(hd_watch_t *watch, const uint64_t identity[2], const void *bytes, size_t n);

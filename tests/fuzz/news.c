@@ -141,9 +141,9 @@ static void say(const words_t *words) {
     }
 }
 
-void hd_watch_tell(hd_watch_t *w, const void *bytes, size_t n, bool lasting) {
+void hd_watch_tell(hd_watch_t *w, const void *bytes, size_t n, hd_watch_relay_t whom) {
     words_t words;
-    (void)lasting;
+    CHECK(whom != HD_WATCH_NOBODY);
     CHECK(w == the_watch && n == sizeof(words));
     memcpy(&words, bytes, sizeof(words));
     say(&words);

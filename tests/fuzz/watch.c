@@ -555,7 +555,7 @@ static void step(hd_watch_t *watch, input_t *in) {
             break;
         }
         n %= HD_WATCH_WORDS + 1;
-        hd_watch_tell(watch, bytes, n, n % 2);
+        hd_watch_tell(watch, bytes, n, (hd_watch_relay_t)(HD_WATCH_THOSE_HERE + n % 3));
         break;
     case POLICY:
         policy(in);

@@ -3,6 +3,8 @@
 #include "net/internal.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <unistd.h>
 
 static hd_net_t *net;
 
@@ -139,4 +141,64 @@ Test(gossip, what_nothing_has_come_of_is_new_when_it_is_said_again) {
     hd_words_forget(net, &words);
     cr_expect_not(hd_net_is_dead(net, words.subject));
     cr_expect(hd_words_are_new(net, &words, neighbour));
+}
+
+Test(gossip, that_a_process_is_dead_is_new_until_it_is_known_however_late_it_comes) {
+    const uint64_t token[2] = {7, 1};
+    cr_expect(hear(HD_WORDS_CUT, 5, 1, 1000));
+    cr_expect(hear(HD_WORDS_DEAD, 7, 1, 2));
+    cr_expect(hd_net_is_dead(net, token));
+    cr_expect_not(hear(HD_WORDS_DEAD, 7, 1, 2));
+    cr_expect(hear(HD_WORDS_CUT, 5, 8, 1000));
+    cr_expect(say_dead(8, 8, 2, HD_DEAD_JUDGED));
+    cr_expect_not(say_dead(8, 8, 2, HD_DEAD_JUDGED), "what nobody can tell apart ends, too");
+}
+
+/* 31 processes are known, as many as there is room for before there is more. */
+Test(gossip, without_memory_words_of_known_processes_count) {
+    for (uint64_t i = 1; i <= 31; i++) {
+        const uint64_t token[2] = {i, 1};
+        cr_assert(hd_gossip_meet(net, token));
+    }
+    hd_alloc_fail_after(0);
+    bool aborted = hear(HD_WORDS_ABORT, 1000, 1, 1), dead = hear(HD_WORDS_DEAD, 2, 1, 2);
+    hd_alloc_fail_after(-1);
+    cr_expect(aborted && dead);
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+void __wrap_hd_watch_tell(hd_watch_t *w, const void *bytes, size_t n, hd_watch_relay_t whom);
+
+static _Atomic uint32_t n_told;
+static uint64_t told[2];
+
+/* The first word is held up on its way, until the second one has overtaken it or won't. */
+void __wrap_hd_watch_tell(hd_watch_t *w, const void *bytes, size_t n, hd_watch_relay_t whom) {
+    hd_words_t words;
+    (void)w, (void)whom;
+    cr_assert_eq(n, sizeof(words));
+    memcpy(&words, bytes, sizeof(words));
+    for (uint32_t i = 0; i < 300 && words.number == 1 && atomic_load(&n_told) == 0; i++) {
+        usleep(1000);
+    }
+    told[atomic_fetch_add(&n_told, 1)] = words.number;
+}
+
+static void *tell_one(void *name) {
+    hd_net_tell_agreed(net, *(uint64_t *)name);
+    return NULL;
+}
+
+Test(gossip, words_leave_in_the_order_of_their_numbers_whichever_threads_tell_them) {
+    uint64_t name[2] = {50, 51};
+    pthread_t thread[2];
+    net->watch = (struct hd_watch *)(void *)net; /* that is never looked into */
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(pthread_create(&thread[i], NULL, tell_one, &name[i]), 0);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    cr_expect(told[0] == 1 && told[1] == 2);
 }

@@ -64,8 +64,11 @@ static void identity_of(uint32_t side, uint64_t identity[2]) {
     identity[1] = 77;
 }
 
+static hd_watch_relay_t (*on_heard)(void *arg, const uint64_t identity[2], const void *words,
+                                    size_t bytes) = heard;
+
 static hd_watch_t *open_side(uint32_t side) {
-    hd_watch_params_t params = {.host = host, .lost = lost, .heard = heard};
+    hd_watch_params_t params = {.host = host, .lost = lost, .heard = on_heard};
     size_t bytes;
     me = side;
     identity_of(side, params.identity);
@@ -159,7 +162,7 @@ Test(watch, a_process_of_another_host_that_ends_with_words_unread_is_lost_at_who
     cr_assert(look_until(w, &world->side[1].connected, 1));
     kill(other, SIGSTOP);
     for (int i = 0; i < 50; i++) {
-        hd_watch_tell(w, "words", 6, true);
+        hd_watch_tell(w, "words", 6, HD_WATCH_ALL);
         hd_watch_look(w);
         usleep(1000);
     }
@@ -223,14 +226,49 @@ Test(watch, words_reach_those_who_are_connected_to_none_but_a_third) {
     pid_t middle = child(1, 0, 3, 1, true), far = child(2, 1, 2, 1, true);
     hd_watch_t *w = open_side(0);
     keep(w, 1);
-    hd_watch_tell(w, "all was lost", 13, false);
-    hd_watch_tell(w, "all is lost", 12, true); /* before anybody is connected */
+    hd_watch_tell(w, "all was lost", 13, HD_WATCH_THOSE_HERE);
+    hd_watch_tell(w, "all is lost", 12, HD_WATCH_ALL); /* before anybody is connected */
     cr_assert(look_until(w, &world->side[1].heard, 1));
     cr_assert(look_until(w, &world->side[2].heard, 1));
     cr_assert_str_eq(world->side[2].words, "all is lost");
     atomic_store(&world->stage, 1);
     waitpid(middle, NULL, 0);
     waitpid(far, NULL, 0);
+    hd_watch_close(w);
+}
+
+static hd_watch_relay_t hear_loss(void *arg, const uint64_t identity[2], const void *words,
+                                  size_t bytes) {
+    (void)arg, (void)identity;
+    uint32_t losses = atomic_load(&world->side[me].heard);
+    char next[HD_WATCH_WORDS] = "";
+    snprintf(next, sizeof(next), "loss %u", losses); /* in the order in which they were told */
+    atomic_fetch_add(&world->side[me].heard, bytes == sizeof(next) && !strcmp(words, next));
+    atomic_fetch_add(&world->side[me].done, !strcmp(words, "other"));
+    return HD_WATCH_NOBODY;
+}
+
+/* Of the others a newcomer hears the last. */
+Test(watch, who_comes_late_hears_all_losses_whatever_else_was_told_since) {
+    enum { LOSSES = 40, BETWEEN = 150 };
+    make_world();
+    hd_watch_t *w = open_side(0);
+    for (uint32_t i = 0; i < LOSSES; i++) {
+        char words[HD_WATCH_WORDS] = "";
+        snprintf(words, sizeof(words), "loss %u", i);
+        hd_watch_tell(w, words, sizeof(words), HD_WATCH_EVER);
+        for (uint32_t j = 0; j < BETWEEN; j++) {
+            hd_watch_tell(w, "other", 6, HD_WATCH_ALL);
+        }
+    }
+    on_heard = hear_loss;
+    pid_t other = child(1, 0, 1, 1, true);
+    keep(w, 1);
+    cr_expect(look_until(w, &world->side[1].heard, LOSSES), "%u", world->side[1].heard);
+    cr_expect(look_until(w, &world->side[1].done, 1000));
+    atomic_store(&world->stage, 1);
+    waitpid(other, NULL, 0);
+    cr_expect_lt(world->side[1].done, 1100, "%u", world->side[1].done);
     hd_watch_close(w);
 }
 
@@ -260,7 +298,7 @@ Test(watch, who_computes_for_long_is_not_lost_and_misses_no_word) {
     for (uint32_t i = 0; i < STORM; i++) {
         char words[HD_WATCH_WORDS] = "";
         snprintf(words, sizeof(words), "word %u", i);
-        hd_watch_tell(w, words, sizeof(words), false);
+        hd_watch_tell(w, words, sizeof(words), HD_WATCH_THOSE_HERE);
         hd_watch_look(w);
     }
     atomic_store(&world->side[0].done, 1);
