@@ -306,6 +306,7 @@ void sim_close(void) {
         hd_free(team);
         hd_peer_free_all(p->net);
         hd_gossip_clear(p->net);
+        hd_cuts_clear(p->net);
         hd_free(p->net);
     }
     sim_self = NULL;

@@ -23,9 +23,11 @@
 
 #include "threads/clock.h"
 
+#include <string.h>
+
 enum {
     PATIENCE = 5, /* times the grace: so long a cut is known before a host is found to be gone */
-    MOST_MUTUAL = 128
+    FEW = 64
 };
 /* ns: so much longer than it takes to find a host silent the cuts have to be the same before one
  * goes; from one judgement to the next; from one time that a cut is said to the next; how long what
@@ -40,23 +42,49 @@ static uint64_t age(uint64_t then, uint64_t now) {
 
 /* --- what was said ---------------------------------------------------------------------------- */
 
-/* Returns what is known of the link between two hosts. NULL: nothing is. */
-static hd_cut_t *find_cut(hd_net_t *net, uint64_t one, uint64_t other) {
-    uint64_t low = one < other ? one : other, high = one < other ? other : one;
-    hd_cut_t *cut = net->cut, *end = cut + net->n_cuts;
-    while (cut < end && !(cut->host[0] == low && cut->host[1] == high)) {
-        cut++;
+/* Returns where the link between two hosts is in the list, or where it would be. */
+static uint32_t place_of(const hd_net_t *net, uint64_t low, uint64_t high) {
+    uint32_t from = 0, end = net->n_cuts;
+    while (from < end) {
+        uint32_t mid = from + (end - from) / 2;
+        const uint64_t *host = net->cut[mid].host;
+        bool before = host[0] < low || (host[0] == low && host[1] < high);
+        from = before ? mid + 1 : from;
+        end = before ? end : mid;
     }
-    return cut < end ? cut : NULL;
+    return from;
 }
 
+/* Returns what is known of the link between two hosts. NULL: nothing is. */
+static hd_cut_t *find_cut(const hd_net_t *net, uint64_t one, uint64_t other) {
+    uint64_t low = one < other ? one : other, high = one < other ? other : one;
+    uint32_t i = place_of(net, low, high);
+    bool known = i < net->n_cuts && net->cut[i].host[0] == low && net->cut[i].host[1] == high;
+    return known ? &net->cut[i] : NULL;
+}
+
+/* There is room for all, as hosts that know different ones would judge differently. NULL: no
+ * memory. */
 static hd_cut_t *add_cut(hd_net_t *net, uint64_t one, uint64_t other, uint64_t now) {
-    if (net->n_cuts == HD_NET_CUTS) {
-        hd_warn("more than %d links between hosts are broken", HD_NET_CUTS);
-        return NULL; /* it will be said again */
+    uint64_t low = one < other ? one : other, high = one < other ? other : one;
+    if (net->n_cuts == net->cut_room) {
+        uint32_t room = net->cut_room ? 2 * net->cut_room : FEW;
+        hd_cut_t *more = hd_alloc(alignof(hd_cut_t), room * sizeof(*more));
+        if (!more) {
+            hd_warn("no memory for a link between hosts that is broken");
+            return NULL; /* it will be said again */
+        }
+        if (net->n_cuts) {
+            memcpy(more, net->cut, net->n_cuts * sizeof(*more));
+        }
+        hd_free(net->cut);
+        net->cut = more;
+        net->cut_room = room;
     }
-    hd_cut_t *cut = &net->cut[net->n_cuts++];
-    *cut = (hd_cut_t){.host = {one < other ? one : other, one < other ? other : one}, .since = now};
+    uint32_t i = place_of(net, low, high);
+    hd_cut_t *cut = &net->cut[i];
+    memmove(cut + 1, cut, (net->n_cuts++ - i) * sizeof(*cut));
+    *cut = (hd_cut_t){.host = {low, high}, .since = now};
     return cut;
 }
 
@@ -99,7 +127,9 @@ void hd_cuts_hear(hd_net_t *net, uint64_t by, uint64_t other) {
 }
 
 void hd_cuts_clear(hd_net_t *net) {
-    net->n_cuts = 0;
+    hd_free(net->cut);
+    net->cut = NULL;
+    net->n_cuts = net->cut_room = 0;
 }
 
 static uint64_t later(uint64_t then, uint64_t by, uint64_t now) {
@@ -116,18 +146,18 @@ void hd_cuts_miss(hd_net_t *net, uint64_t missed, uint64_t now) {
 }
 
 static void forget_old(hd_net_t *net, uint64_t now) {
-    for (uint32_t i = 0; i < net->n_cuts;) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < net->n_cuts; i++) {
         hd_cut_t *cut = &net->cut[i];
         for (uint32_t side = 0; side < 2; side++) {
             bool old = cut->said[side] && age(cut->said[side], now) > said_for;
             cut->said[side] = old ? 0 : cut->said[side];
         }
         if (cut->said[0] || cut->said[1]) {
-            i++;
-        } else {
-            *cut = net->cut[--net->n_cuts];
+            net->cut[left++] = *cut;
         }
     }
+    net->n_cuts = left;
 }
 
 /* --- who is gone ------------------------------------------------------------------------------ */
@@ -211,17 +241,37 @@ static bool host_lives(hd_net_t *net, uint64_t host) {
     return lives;
 }
 
-/* Returns the host of the most cuts, of several the one with the highest number. 0: there are no
- * cuts. Those that are NULL don't count. */
-static uint64_t worst_host(const hd_cut_t *const *cut, uint32_t n_cuts) {
+/* Finds the cuts that count: those of two hosts that have lost each other, and live. True: this host
+ * has lost some, so that it may have to go. */
+static bool may_have_to_go(hd_net_t *net) {
+    bool mine = false;
+    for (hd_cut_t *cut = net->cut; cut < net->cut + net->n_cuts; cut++) {
+        bool counts = cut->said[0] && cut->said[1] && host_lives(net, cut->host[0]) &&
+                      host_lives(net, cut->host[1]);
+        bool of_mine = cut->host[0] == net->host || cut->host[1] == net->host;
+        uint64_t other = cut->host[cut->host[0] == net->host];
+        mine = mine || (counts && of_mine && !(net->watch && hd_watch_reaches(net->watch, other)));
+        cut->count[0] = cut->count[1] = counts;
+    }
+    return mine;
+}
+
+static uint32_t count_of(const hd_net_t *net, uint64_t host) {
+    uint32_t n = 0;
+    for (const hd_cut_t *cut = net->cut; cut < net->cut + net->n_cuts; cut++) {
+        n += cut->count[0] && (cut->host[0] == host || cut->host[1] == host);
+    }
+    return n;
+}
+
+/* Returns the host of the most cuts, of several the one with the highest number. 0: no cut
+ * counts. */
+static uint64_t worst_host(const hd_net_t *net) {
     uint64_t worst = 0;
     uint32_t most = 0;
-    for (uint32_t i = 0; i < 2 * n_cuts; i++) {
-        uint64_t host = cut[i / 2] ? cut[i / 2]->host[i % 2] : 0;
-        uint32_t n = 0;
-        for (uint32_t j = 0; j < n_cuts && host; j++) {
-            n += cut[j] && (cut[j]->host[0] == host || cut[j]->host[1] == host);
-        }
+    for (uint32_t i = 0; i < 2 * net->n_cuts; i++) {
+        uint64_t host = net->cut[i / 2].host[i % 2];
+        uint32_t n = net->cut[i / 2].count[i % 2];
         if (n > most || (n == most && n > 0 && host > worst)) {
             most = n;
             worst = host;
@@ -230,30 +280,34 @@ static uint64_t worst_host(const hd_cut_t *const *cut, uint32_t n_cuts) {
     return worst;
 }
 
-/* Does this host have to go, of those that have lost each other, and live? Those with the most cuts
- * go, one after the other, until none is left. *may: it has lost some, so that it may have to. */
-static bool has_to_go(hd_net_t *net, bool *may) {
-    const hd_cut_t *mutual[MOST_MUTUAL];
-    uint32_t n = 0;
-    bool mine = false;
-    for (const hd_cut_t *cut = net->cut; cut < net->cut + net->n_cuts && n < MOST_MUTUAL; cut++) {
-        if (cut->said[0] && cut->said[1] && host_lives(net, cut->host[0]) &&
-            host_lives(net, cut->host[1])) {
-            bool of_mine = cut->host[0] == net->host || cut->host[1] == net->host;
-            uint64_t other = cut->host[cut->host[0] == net->host];
-            mine = mine || (of_mine && !(net->watch && hd_watch_reaches(net->watch, other)));
-            mutual[n++] = cut;
+/* The cuts of that host don't count any more. */
+static void leave_out(hd_net_t *net, uint64_t host) {
+    hd_cut_t *end = net->cut + net->n_cuts;
+    for (hd_cut_t *cut = net->cut; cut < end; cut++) {
+        if (cut->count[0] == 0 || (cut->host[0] != host && cut->host[1] != host)) {
+            continue;
         }
+        uint64_t other = cut->host[cut->host[0] == host];
+        cut->count[0] = cut->count[1] = 0;
+        for (hd_cut_t *of_other = net->cut; of_other < end; of_other++) {
+            uint32_t side = of_other->host[1] == other;
+            of_other->count[side] -= of_other->count[side] && of_other->host[side] == other;
+        }
+    }
+}
+
+/* Does this host have to go? Those with the most cuts go, one after the other, until none is
+ * left. */
+static bool has_to_go(hd_net_t *net) {
+    for (uint32_t i = 0; i < 2 * net->n_cuts; i++) {
+        hd_cut_t *cut = &net->cut[i / 2];
+        cut->count[i % 2] = cut->count[i % 2] ? count_of(net, cut->host[i % 2]) : 0;
     }
     uint64_t worst;
-    while (mine && (worst = worst_host(mutual, n)) != 0 && worst != net->host) {
-        for (uint32_t i = 0; i < n; i++) {
-            bool goes = mutual[i] && (mutual[i]->host[0] == worst || mutual[i]->host[1] == worst);
-            mutual[i] = goes ? NULL : mutual[i];
-        }
+    while ((worst = worst_host(net)) != 0 && worst != net->host) {
+        leave_out(net, worst);
     }
-    *may = mine;
-    return mine && worst == net->host;
+    return worst == net->host;
 }
 
 /* --- judging ---------------------------------------------------------------------------------- */
@@ -307,12 +361,11 @@ bool hd_cuts_judge(hd_net_t *net, uint64_t now) {
     forget_old(net, now);
     /* Before others are judged: those who have gone are dead, so no way leads over them, and one
      * who has to go with them but does not know it yet would find all others gone. */
-    bool may, goes = has_to_go(net, &may);
-    if (may && age(net->cuts_changed, now) <= net->silent_ns + settled) {
-        return false;
-    }
-    if (goes) {
-        return true;
+    if (may_have_to_go(net)) {
+        bool changes = age(net->cuts_changed, now) <= net->silent_ns + settled;
+        if (changes || has_to_go(net)) {
+            return !changes;
+        }
     }
     for (uint32_t i = 0; i < net->n_cuts; i++) {
         if (net->cut[i].found && judge_cut(net, &net->cut[i], now, &looked)) {

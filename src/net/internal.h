@@ -437,6 +437,8 @@ typedef struct hd_cut {
     uint64_t said[2]; /* ns: when that one has last said so; 0: it has not, or long ago */
     uint64_t since;   /* ns: when somebody first did */
     bool found;       /* this process has found the other host silent */
+    /* Who goes: how many cuts of that host count; 0: this one does not. */
+    uint32_t count[2];
 } hd_cut_t;
 
 /* --- a message of this process to itself ------------------------------------------------------ */
@@ -487,7 +489,6 @@ enum {
     HD_NET_GONE = 4096,
     HD_NET_ABORTS = 1024, /* so many are remembered */
     HD_NET_NUMBERS = 64,  /* of a process's words: those of them that come late are told apart */
-    HD_NET_CUTS = 1024
 };
 
 typedef struct hd_net_address {
@@ -512,8 +513,8 @@ struct hd_net {
     /* In lane 0: */
     _Atomic bool given_up; /* by all others; written there alone */
     uint64_t judged;       /* ns: when losses were last judged */
-    hd_cut_t cut[HD_NET_CUTS];
-    uint32_t n_cuts;
+    hd_cut_t *cut;         /* in the order of their hosts' numbers */
+    uint32_t n_cuts, cut_room;
     uint32_t n_reaches;                 /* how often it was looked whom ways lead to */
     uint64_t cuts_changed, cuts_judged; /* ns: when one was new, and when they were last judged */
     bool shares, probing;               /* UCX may use shared memory; probes are on their way */

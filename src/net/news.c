@@ -373,6 +373,7 @@ void hd_net_watch_open(hd_net_t *net, const hd_config_t *config) {
 void hd_net_watch_close(hd_net_t *net) {
     hd_watch_t *watch = net->watch;
     hd_ask_close(net);
+    hd_cuts_clear(net);
     net->watch = NULL; /* before: a child of a fork looks at it */
     if (watch) {
         hd_watch_close(watch);

@@ -106,7 +106,7 @@ static ucc_status_t decide(hd_ucx_request_t *request) {
 void fake_ucx_renew(hd_net_t *net) {
     atomic_store(&net->has_losses, false);
     net->n_gone = 0;
-    net->n_cuts = 0;
+    hd_cuts_clear(net);
     atomic_store(&net->given_up, false);
     hd_gossip_clear(net);
     for (hd_peer_t **at = &net->peers; *at;) { /* new ones of processes whose ways broke */

@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-enum { MOST = 16 };
+enum { MOST = 32 };
 static const uint64_t second = 1000000000;
 
 static hd_net_t *net;
@@ -37,6 +37,7 @@ static void make(uint32_t n, uint32_t me) {
 
 static void discard(void) {
     hd_gossip_clear(net);
+    hd_cuts_clear(net);
     hd_free(team);
     hd_free(net);
 }
@@ -126,6 +127,23 @@ Test(cuts, a_host_that_has_lost_more_others_goes_before_these) {
         part(0, 2);
         part(0, 3);
         cr_expect_eq(judge(6), me == 0, "process %u", me);
+        discard();
+    }
+}
+
+/* Of 16 hosts all have lost each other, which is 120 cuts, and process 16 has lost these, and 17, too:
+ * it goes whichever cuts are heard of last, and process 17 stays. */
+Test(cuts, hosts_judge_alike_however_many_cuts_there_are_and_in_whatever_order_they_are_heard) {
+    for (uint32_t run = 0; run < 4; run++) {
+        uint32_t me = 16 + run % 2;
+        make(18, me);
+        for (uint32_t i = 0; i < 18 * 18; i++) {
+            uint32_t k = run < 2 ? i : 18 * 18 - 1 - i, one = k / 18, other = k % 18;
+            if (one < other && (other < 17 || one == 16)) {
+                part(one, other);
+            }
+        }
+        cr_expect_eq(judge(6), me == 16, "run %u", run);
         discard();
     }
 }
