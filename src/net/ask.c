@@ -229,27 +229,40 @@ static void say_team(report_t *r, hd_net_team_t *team) {
     }
 }
 
-/* all: of healthy ones, too. */
+/* Marks what is known of the process by a number, and returns the one before. */
+static uint32_t mark(hd_net_t *net, const uint64_t token[2], uint32_t number) {
+    hd_lock(&net->lock);
+    hd_net_known_t *known = hd_gossip_find(net, token);
+    uint32_t before = known ? known->number : 0;
+    if (known) {
+        known->number = number;
+    }
+    hd_unlock(&net->lock);
+    return before;
+}
+
+/* all: of healthy ones, too. Of a process's peers, the latest comes first in the list. */
 static void say_peers(report_t *r, const hd_net_team_t *team, bool all) {
+    enum { SAID = -1 };
+    hd_peer_t *first = hd_peer_first(r->net); /* they stay */
     uint32_t said = 0;
-    hd_lock(&r->net->lock);
-    hd_peer_t *peer = r->net->peers; /* they stay */
-    hd_unlock(&r->net->lock);
-    for (; peer; peer = peer->next) {
+    for (uint32_t i = 0; team && i < team->n; i++) {
+        if (team->peer[i]) {
+            (void)mark(r->net, team->peer[i]->token, i + 1);
+        }
+    }
+    for (hd_peer_t *peer = first; peer; peer = peer->next) {
         hd_text_t clause = {0};
-        int32_t number = -1;
-        bool latest = hd_peer_find(r->net, peer->token) == peer;
-        bool odd = latest && hd_peer_say(peer, &clause);
-        if (!latest || !(all || (odd && said++ < MOST_KNOWN))) {
-            continue;
+        int32_t number = (int32_t)mark(r->net, peer->token, (uint32_t)SAID);
+        bool latest = number != SAID, odd = latest && hd_peer_say(peer, &clause);
+        if (latest && (all || (odd && said++ < MOST_KNOWN))) {
+            say(r, "K %016llx%016llx %d %u %s %d%s\n", (unsigned long long)peer->token[0],
+                (unsigned long long)peer->token[1], number - 1, peer->who.pid, peer->who.host,
+                !hd_peer_lives(peer), odd ? clause.line : "");
         }
-        for (uint32_t i = 0; team && i < team->n; i++) {
-            bool it = team->peer[i] && hd_net_same_token(team->peer[i]->token, peer->token);
-            number = it ? (int32_t)i : number;
-        }
-        say(r, "K %016llx%016llx %d %u %s %d%s\n", (unsigned long long)peer->token[0],
-            (unsigned long long)peer->token[1], number, peer->who.pid, peer->who.host,
-            !hd_peer_lives(peer), odd ? clause.line : "");
+    }
+    for (const hd_peer_t *peer = first; peer; peer = peer->next) {
+        (void)mark(r->net, peer->token, 0);
     }
 }
 

@@ -429,6 +429,7 @@ typedef struct hd_net_known {
     uint8_t death;     /* hd_death_t */
     uint8_t before;    /* and before it was last heard of that */
     uint32_t reached;  /* net->n_reaches when a way last led to it */
+    uint32_t number;   /* see say_peers; else 0 */
 } hd_net_known_t;
 
 /* A link between two hosts is broken, at least one of them has said. */
