@@ -120,6 +120,7 @@ typedef struct end {
     uint32_t backlog, next_waiting; /* of a listener: who waits */
     uint64_t serial;                /* of its use: events for earlier ones are void */
     uint64_t unacknowledged;        /* ns: since when; 0: all is */
+    uint64_t silent_since;          /* ns: a sign of the other end last came; 0: they come */
     sim_process_t *process;
     uint32_t host, other_host, events; /* other_host: of the other end's */
     void *data;                        /* epoll's */
@@ -259,11 +260,12 @@ static void move(void *arg, uint64_t serial) {
         }
         return;
     }
-    end->unacknowledged = 0;
+    end->unacknowledged = end->silent_since = 0;
     if (!peer) {
         reset(end, serial);
         return;
     }
+    peer->silent_since = 0;
     if (peer->closed && end->out.n) { /* nobody takes it */
         end->out.n = 0;
         fail(end, ECONNRESET);
@@ -322,6 +324,7 @@ void sim_set_link(uint32_t host, uint32_t other, bool up) {
             sim_at(sim_now + sim_below(400 * MS), move, end, end->serial);
         } else if (over && !up && peer && end->fd < peer->fd) {
             uint64_t last = sim_now - sim_below(SECOND); /* when something last came to both */
+            end->silent_since = peer->silent_since = last;
             sim_at(last + 4 * SECOND + sim_below(4 * MS), time_out, end, end->serial);
             sim_at(last + 4 * SECOND + sim_below(4 * MS), time_out, peer, peer->serial);
         }
@@ -555,7 +558,20 @@ uint32_t hd_watch_attempt_from(const hd_watch_record_t *record, int fd) {
     return end->host != end->other_host && record->host == end->other_host + 1;
 }
 
+void hd_watch_abort(int fd) {
+    end_t *end = of_fd(fd), *peer = at(end->peer);
+    if (peer && sim_is_up(end->host, end->other_host)) {
+        fail(peer, ECONNRESET);
+    } else if (peer) {
+        peer->peer = 0; /* what it sends from now on is refused */
+    }
+    end->peer = 0;
+    if (peer && peer->closed) {
+        free_end(peer);
+    }
+}
+
 double hd_watch_silence(int fd) {
-    (void)fd;
-    return 0; /* nobody asks */
+    const end_t *end = of_fd(fd);
+    return end->silent_since ? (double)(sim_now - end->silent_since) * 1e-9 : 0;
 }

@@ -8,12 +8,13 @@
  * that are 1, 2, 4, ... before and after it (team_make.c), and each that is broken is said to be
  * CUT by whoever has it, when he looks. So a host is GONE if no way along lines that are not cut
  * leads from here to a living process of it. While somebody who has a line to it computes, it is
- * not known whether it is gone, and who needs to know waits.
+ * not known whether it is gone, and who needs to know waits. Only lines of this process's own teams
+ * count: of a way by teams that it is not in it knows nothing.
  *
  * If both sides of a cut have been heard, both live, and one of the hosts has to go: the rule is
  * the same everywhere (has_to_go). Only the host itself applies it, so two that know different cuts
  * for a moment never give up each other: at worst both go. So it waits until those have found out,
- * too, on whose lines words were under way: the kernel notices only later that nothing comes there.
+ * too, who look late, or whose kernel alone notices that words on their way are not answered.
  *
  * A link may come back. Who finds a host silent asks its kernel again and again. Where that answers
  * nothing is judged, and after a while the cut is not said any more; what is not said any more is

@@ -68,7 +68,7 @@ enum {
  * for it to clear away. */
 static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
                     retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4,
-                    more_if_unreached = 1, reserve_every = 0.25,
+                    more_if_unreached = 1, tend_every = 0.25,
                     mute_after = 2; /* twice as long as a host that is there keeps silent */
 
 /* READY: the connector has the acceptor's hello. TAKEN: so many words and mails, modulo 2^32. */
@@ -173,7 +173,7 @@ struct hd_watch {
     bool listens_wide;
     uint64_t deaf_until; /* ticks: no descriptor was left for who came; 0: it listens */
     bool told_deaf, told_version;
-    uint64_t reserve_at; /* ticks: when descriptors are counted again */
+    uint64_t tended_at; /* ticks: when descriptors are counted, and silent lines ended, again */
     hd_watch_record_t record;
     size_t record_bytes;
     peer_t *peers;
@@ -250,13 +250,19 @@ static peer_t *find(hd_watch_t *w, const uint64_t identity[2]) {
 static void lose(hd_watch_t *w, peer_t *peer, hd_watch_loss_t how) {
     if (!peer->lost && !peer->gone) {
         peer->lost = true;
-        peer->silent = how == HD_WATCH_SILENT;
+        peer->silent = how == HD_WATCH_SILENT || how == HD_WATCH_UNREACHED;
         w->params.lost(w->params.arg, peer->identity, how);
     }
 }
 
 static bool is_here(const hd_watch_t *w, const peer_t *peer) {
     return peer->record.host == w->params.host;
+}
+
+/* The kernel gives a line that is open up for want of answers alone, and then says what it was told
+ * meanwhile, if anything was. */
+static bool is_silence(int why) {
+    return why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EHOSTDOWN;
 }
 
 /* It has ended, or brings what nobody sends. why: an errno; 0: its end has come. One that was
@@ -271,7 +277,7 @@ static void break_line(hd_watch_t *w, line_t *line, int why) {
         bool sure = why == 0 || why == EPIPE;
         if (sure || (is_here(w, peer) && (why == ECONNRESET || why == EPROTO))) {
             lose(w, peer, HD_WATCH_DEAD);
-        } else if (!is_here(w, peer) && (why == ETIMEDOUT || why == EPROTO)) {
+        } else if (!is_here(w, peer) && (is_silence(why) || why == EPROTO)) {
             lose(w, peer, HD_WATCH_SILENT);
         } else {
             peer->down_since = hd_ticks();
@@ -407,14 +413,17 @@ static line_t *add_line(hd_watch_t *w, int fd, state_t state, bool between_hosts
     return line;
 }
 
+static double time_to_lose(const hd_watch_t *w) {
+    return w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
+}
+
 /* Of one that has been reached before, its host or link must be gone: a process's kernel answers,
  * whatever the process does. One that never was may be behind a wall: whoever is told has to know
  * whether it was heard of otherwise. This host is there, and refuses who asks for one that is
  * gone. */
 static void lose_if_down_for_long(hd_watch_t *w, peer_t *peer) {
-    double limit = w->params.lost_after > 0 ? w->params.lost_after : default_lost_after;
+    double limit = time_to_lose(w) + (peer->reached ? 0 : more_if_unreached);
     uint64_t now = hd_ticks();
-    limit += peer->reached ? 0 : more_if_unreached;
     if (!is_here(w, peer) && (peer->reached || peer->record.n) &&
         now - peer->down_since > hd_seconds_to_ticks(limit)) {
         lose(w, peer, peer->reached ? HD_WATCH_SILENT : HD_WATCH_UNREACHED);
@@ -461,12 +470,23 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
     memcpy(line->identity, peer->identity, sizeof(line->identity));
 }
 
+/* Has this host that address of the peer's, too, such as a bridge's for containers? Then it is this
+ * host that answers. */
+static bool is_of_mine(const hd_watch_t *w, const peer_t *peer, uint32_t attempt) {
+    bool is = false;
+    for (uint32_t i = 0; i < w->record.n && attempt && !is; i++) {
+        is = memcmp(&w->record.line[i], &peer->record.line[attempt - 1],
+                    sizeof(w->record.line[i])) == 0;
+    }
+    return is;
+}
+
 /* Nobody listens there any more: the process is gone. One of another host may not listen yet; and
  * other addresses than the one by which it has been reached may be somebody else's. */
 static void refused(hd_watch_t *w, line_t *line, int why) {
     peer_t *peer = line->peer;
     bool dead = why == ECONNREFUSED && peer && (is_here(w, peer) || peer->good == line->attempt);
-    if (peer && why == ECONNREFUSED) {
+    if (peer && why == ECONNREFUSED && !is_of_mine(w, peer, line->attempt)) {
         peer->down_since = 0; /* its host has answered */
     }
     close_line(w, line);
@@ -514,6 +534,7 @@ static void open_line(hd_watch_t *w, line_t *line) {
     line->peer = peer;
     if (peer) {
         peer->gone = false;
+        peer->lost = peer->lost && !peer->silent; /* its end is to be noticed again */
         peer->reached = true;
         peer->attempt = peer->tries = 0;
         peer->down_since = 0;
@@ -821,12 +842,27 @@ static void accept_some(hd_watch_t *w, int listener) {
     }
 }
 
+/* The kernel ends a line on which nothing was under way. On others it counts from when that was
+ * sent, which may be the very word that the host is silent. A host that is there may keep silent for
+ * a second, too, when nothing is said. */
+static void end_silent_lines(hd_watch_t *w) {
+    double limit = time_to_lose(w) > mute_after ? time_to_lose(w) : mute_after;
+    for (line_t *line = w->lines; line; line = line->next) {
+        if (line->state == OPEN && line->peer && !is_here(w, line->peer) &&
+            hd_watch_silence(line->fd) > limit) {
+            hd_watch_abort(line->fd); /* its end would say that this process is gone */
+            break_line(w, line, ETIMEDOUT);
+        }
+    }
+}
+
 static void look_at_clock(hd_watch_t *w) {
     uint64_t now = hd_ticks();
-    if (now >
-        w->reserve_at) { /* others may connect at any time, and UCX takes want of them badly */
-        w->reserve_at = in_seconds(reserve_every);
+    if (now > w->tended_at) { /* descriptors: others may connect at any time, and UCX takes want of
+                                 them badly */
+        w->tended_at = in_seconds(tend_every);
         (void)hd_descriptors_reserve(SPARE);
+        end_silent_lines(w);
     }
     if (w->deaf_until && now > w->deaf_until) {
         w->deaf_until = 0;

@@ -150,6 +150,11 @@ void hd_watch_tune(int fd, bool between_hosts, double lost_after) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
+void hd_watch_abort(int fd) {
+    const struct linger none = {.l_onoff = 1, .l_linger = 0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+}
+
 double hd_watch_silence(int fd) {
     struct tcp_info info = {0};
     socklen_t size = sizeof(info);

@@ -7,7 +7,7 @@
  * right proof unless the input spoils it: this file knows the keys, and which numbers are drawn.
  * Whatever comes: no descriptor is used after its end, and all are closed at last; what is sent are
  * frames, and nothing but a challenge goes to who has not proved that it knows this process's key,
- * nor does that key itself; nobody is lost twice, nor who is not kept.
+ * nor does that key itself; nobody is lost twice who was not silent, nor who is not kept.
  */
 #include "net/watch.h"
 
@@ -157,7 +157,7 @@ void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after) {
 }
 
 double __wrap_hd_watch_silence(int fd) {
-    return of(fd)->room == 0 ? 3 : 0;
+    return of(fd)->room == 0 ? 3 : of(fd)->room % 8 == 7 ? 5 : 0;
 }
 
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices) {
@@ -358,9 +358,9 @@ int __wrap_close(int fd) {
 
 static void on_lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) {
     uint32_t i = (uint32_t)identity[0] - 1;
-    CHECK(!arg && identity[1] == here && i < PEERS && kept[i] && !lost[i]);
+    CHECK(!arg && identity[1] == here && i < PEERS && kept[i] && (!lost[i] || silent[i]));
     lost[i] = how != HD_WATCH_LEFT;
-    silent[i] = how == HD_WATCH_SILENT;
+    silent[i] = how == HD_WATCH_SILENT || how == HD_WATCH_UNREACHED;
 }
 
 static hd_watch_relay_t on_heard(void *arg, const uint64_t identity[2], const void *words,
@@ -573,7 +573,7 @@ static void look_at_all(hd_watch_t *watch) {
         uint64_t identity[2];
         peer_identity(i, identity);
         CHECK(hd_watch_is_settled(watch, identity) || kept[i]);
-        CHECK(!lost[i] || hd_watch_is_settled(watch, identity));
+        CHECK(!lost[i] || silent[i] || hd_watch_is_settled(watch, identity));
     }
 }
 

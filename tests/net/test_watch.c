@@ -31,6 +31,7 @@ typedef struct world {
         size_t bytes;
         uint8_t address[HD_WATCH_ADDRESS];
         uint64_t lost_identity;
+        hd_watch_loss_t how;
         char words[HD_WATCH_WORDS];
     } side[MOST];
     _Atomic uint32_t stage;
@@ -40,6 +41,28 @@ static world_t *world;
 static uint32_t me;
 static bool forwards;
 static uint64_t host = 5;
+static double lost_after, silence; /* s; silence: what the kernel says; 0: the truth */
+
+double __wrap_hd_watch_silence(int descriptor);
+double __real_hd_watch_silence(int descriptor);
+
+double __wrap_hd_watch_silence(int descriptor) {
+    return silence > 0 ? silence : __real_hd_watch_silence(descriptor);
+}
+
+static int recv_fails; /* once, with that errno */
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags);
+ssize_t __real_recv(int fd, void *bytes, size_t n, int flags);
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags) {
+    if (recv_fails) {
+        errno = recv_fails;
+        recv_fails = 0;
+        return -1;
+    }
+    return __real_recv(fd, bytes, n, flags);
+}
 
 static void lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) {
     (void)arg;
@@ -47,6 +70,7 @@ static void lost(void *arg, const uint64_t identity[2], hd_watch_loss_t how) {
         return;
     }
     world->side[me].lost_identity = identity[0];
+    world->side[me].how = how;
     atomic_fetch_add(&world->side[me].lost, 1);
 }
 
@@ -68,7 +92,8 @@ static hd_watch_relay_t (*on_heard)(void *arg, const uint64_t identity[2], const
                                     size_t bytes) = heard;
 
 static hd_watch_t *open_side(uint32_t side) {
-    hd_watch_params_t params = {.host = host, .lost = lost, .heard = on_heard};
+    hd_watch_params_t params = {
+        .host = host, .lost_after = lost_after, .lost = lost, .heard = on_heard};
     size_t bytes;
     me = side;
     identity_of(side, params.identity);
@@ -104,6 +129,23 @@ static void keep(hd_watch_t *w, uint32_t other) {
 static void make_world(void) {
     world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     memset(world, 0, sizeof(*world));
+}
+
+/* Of this process's watch: some but the loopback one. */
+static bool has_devices(void) {
+    hd_watch_record_t record;
+    cr_assert(hd_watch_parse(&record, world->side[me].address, world->side[me].bytes));
+    return record.n > 0;
+}
+
+static int listen_at(uint16_t *port) {
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert(bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, 8) == 0 &&
+              getsockname(fd, (struct sockaddr *)&at, &size) == 0);
+    *port = ntohs(at.sin_port);
+    return fd;
 }
 
 /* A child that keeps these, and looks until the stage has come; then goes as told. */
@@ -151,9 +193,7 @@ Test(watch, a_process_of_another_host_that_ends_with_words_unread_is_lost_at_who
     pid_t other = child(0, 1, 2, 1, false);
     host = 5;
     hd_watch_t *w = open_side(1);
-    hd_watch_record_t record;
-    cr_assert(hd_watch_parse(&record, world->side[1].address, world->side[1].bytes));
-    if (record.n == 0) {
+    if (!has_devices()) {
         kill(other, SIGKILL);
         cr_skip_test("no device but the loopback one");
     }
@@ -170,6 +210,81 @@ Test(watch, a_process_of_another_host_that_ends_with_words_unread_is_lost_at_who
     waitpid(other, NULL, 0);
     cr_assert(look_until(w, &world->side[1].lost, 1));
     cr_assert_eq(world->side[1].lost_identity, 1000);
+    hd_watch_close(w);
+}
+
+/* The other one, which lives, finds a reset, and connects again: then its end is noticed. */
+Test(watch, a_silent_host_is_lost_whatever_is_under_way_and_is_heard_again) {
+    make_world();
+    host = 6;
+    pid_t other = child(0, 1, 2, 1, false);
+    host = 5;
+    hd_watch_t *w = open_side(1);
+    if (!has_devices()) {
+        kill(other, SIGKILL);
+        cr_skip_test("no device but the loopback one");
+    }
+    keep(w, 0);
+    cr_assert(look_until(w, &world->side[0].connected, 1));
+    cr_assert(look_until(w, &world->side[1].connected, 1));
+    silence = 4.1;
+    cr_assert(look_until(w, &world->side[1].lost, 1));
+    cr_expect_eq(world->side[1].how, HD_WATCH_SILENT);
+    silence = 0;
+    world->side[1].connected = 0;
+    cr_assert(look_until(w, &world->side[1].connected, 1));
+    cr_expect_eq(world->side[0].lost, 0);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    cr_assert(look_until(w, &world->side[1].lost, 2));
+    cr_expect_eq(world->side[1].how, HD_WATCH_DEAD);
+    hd_watch_close(w);
+}
+
+/* A router, or a route that is gone, when the kernel's own time is over. */
+Test(watch, a_line_that_is_given_up_because_no_way_leads_to_its_host_is_silent) {
+    make_world();
+    host = 6;
+    pid_t other = child(0, 1, 2, 1, false);
+    host = 5;
+    hd_watch_t *w = open_side(1);
+    if (!has_devices()) {
+        kill(other, SIGKILL);
+        cr_skip_test("no device but the loopback one");
+    }
+    keep(w, 0);
+    cr_assert(look_until(w, &world->side[0].connected, 1));
+    cr_assert(look_until(w, &world->side[1].connected, 1));
+    for (uint64_t identity[2]; identity_of(0, identity), !hd_watch_is_settled(w, identity);) {
+        hd_watch_look(w);
+    }
+    recv_fails = EHOSTUNREACH;
+    hd_watch_tell(w, "words", 6, HD_WATCH_ALL); /* the other one says that it has taken them */
+    cr_assert(look_until(w, &world->side[1].lost, 1));
+    cr_expect_eq(world->side[1].how, HD_WATCH_SILENT);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    hd_watch_close(w);
+}
+
+/* As of a bridge for containers, which has the same address on every host. */
+Test(watch, an_address_that_this_host_has_too_says_nothing_of_another_one) {
+    uint64_t identity[2];
+    make_world();
+    lost_after = 0.1;
+    hd_watch_t *w = open_side(0);
+    if (!has_devices()) {
+        cr_skip_test("no device but the loopback one");
+    }
+    hd_watch_record_t record;
+    cr_assert(hd_watch_parse(&record, world->side[0].address, world->side[0].bytes));
+    record.host = 6;
+    int fd = listen_at(&record.wide); /* elsewhere: a port at which nobody listens there */
+    identity_of(1, identity);
+    cr_assert_eq(hd_watch_keep(w, identity, &record, sizeof(record), true), UCC_OK);
+    cr_expect(look_until(w, &world->side[0].lost, 1));
+    cr_expect_eq(world->side[0].how, HD_WATCH_UNREACHED);
+    close(fd);
     hd_watch_close(w);
 }
 
@@ -484,16 +599,6 @@ static void pass_on(int from, int to, record_t *record) {
         cr_assert_eq(send(to, record->bytes + record->n, (size_t)got, MSG_NOSIGNAL), got);
         record->n += (size_t)got;
     }
-}
-
-static int listen_at(uint16_t *port) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    cr_assert(bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, 8) == 0 &&
-              getsockname(fd, (struct sockaddr *)&at, &size) == 0);
-    *port = ntohs(at.sin_port);
-    return fd;
 }
 
 /* Side 0 connects to side 1, this process, by way of somebody who writes down what goes by. */
