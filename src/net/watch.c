@@ -67,8 +67,9 @@ enum {
 /* Who connects waits for long: the other process may compute, and each new try leaves a connection
  * for it to clear away. */
 static const double greeting_time = 5, own_greeting_time = 60, connecting_time = 2,
-                    retry_after = 0.5, patience = 1, first_retry = 0.01, default_lost_after = 4,
-                    more_if_unreached = 1, tend_every = 0.25,
+                    least_connecting_time = 0.25, retry_after = 0.5, patience = 1,
+                    first_retry = 0.01, default_lost_after = 4, more_if_unreached = 1,
+                    tend_every = 0.25,
                     mute_after = 2; /* twice as long as a host that is there keeps silent */
 
 /* READY: the connector has the acceptor's hello. TAKEN: so many words and mails, modulo 2^32. */
@@ -463,7 +464,10 @@ static void begin_line(hd_watch_t *w, peer_t *peer) {
         }
         return;
     }
-    line->deadline = in_seconds(connecting_time);
+    /* all are to be tried before the peer counts as lost */
+    double each = is_here(w, peer) ? connecting_time : time_to_lose(w) / peer->record.n;
+    each = each < least_connecting_time ? least_connecting_time : each;
+    line->deadline = in_seconds(each < connecting_time ? each : connecting_time);
     line->attempt = peer->attempt;
     line->peer = peer;
     peer->lines++;

@@ -267,6 +267,29 @@ Test(watch, a_line_that_is_given_up_because_no_way_leads_to_its_host_is_silent) 
     hd_watch_close(w);
 }
 
+/* Nobody has these addresses, which are for documents. */
+Test(watch, a_process_of_many_addresses_that_do_not_answer_is_lost_as_soon_as_one_of_few) {
+    uint64_t identity[2], began = hd_ticks();
+    make_world();
+    lost_after = 0.5;
+    hd_watch_t *w = open_side(0);
+    hd_watch_record_t record;
+    cr_assert(hd_watch_parse(&record, world->side[0].address, world->side[0].bytes));
+    record.host = 6;
+    record.wide = 9;
+    record.n = HD_WATCH_LINES;
+    for (uint8_t i = 0; i < record.n; i++) {
+        record.line[i].family = 4;
+        memcpy(record.line[i].bytes, (const uint8_t[]){192, 0, 2, (uint8_t)(200 + i)}, 4);
+    }
+    identity_of(1, identity);
+    cr_assert_eq(hd_watch_keep(w, identity, &record, sizeof(record), true), UCC_OK);
+    cr_expect(look_until(w, &world->side[0].lost, 1));
+    cr_expect_eq(world->side[0].how, HD_WATCH_UNREACHED);
+    cr_expect_lt(hd_ticks_to_seconds(hd_ticks() - began), 10);
+    hd_watch_close(w);
+}
+
 /* As of a bridge for containers, which has the same address on every host. */
 Test(watch, an_address_that_this_host_has_too_says_nothing_of_another_one) {
     uint64_t identity[2];
