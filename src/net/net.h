@@ -100,9 +100,6 @@ typedef struct hd_net_team_params {
     void (*failed)(void *arg, ucc_status_t why);
     /* All parts of a swap are there: whoever sleeps may go on. Again and again, as `failed`. */
     void (*swapped)(void *arg);
-    /* For people: calls `line` for each line of what its endpoints here do. Under lane 0's lock; it
-     * must not wait. NULL: nothing is known. */
-    void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to);
     void *arg;
 } hd_net_team_params_t;
 
@@ -113,8 +110,11 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
                                 hd_net_team_t **team);
 /* Is there one of that wire id in this process, which is not destroyed? */
 bool hd_net_has_team(hd_net_t *net, uint64_t wire);
-/* Its `tell` is not called any more, nor is any thread in it. */
-void hd_net_team_hush(hd_net_team_t *team);
+/* For people: `tell` calls `line` for each line of what the team's endpoints here do. From now on it
+ * is called, with params.arg, under lane 0's lock, and must not wait; NULL: nobody is in it any
+ * more. */
+void hd_net_team_tells(hd_net_team_t *team,
+                       void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to));
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
 /* Before that, of a team that has not failed: this process leaves it after numbered exchange

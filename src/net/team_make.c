@@ -186,7 +186,6 @@ static void set(hd_net_team_t *team, hd_net_t *net, const hd_net_team_params_t *
     team->forks = hd_forks();
     team->failed = params->failed;
     team->swapped = params->swapped;
-    team->tell = params->tell;
     team->arg = params->arg;
     hd_net_read_choices(team->choice, params->config);
 }
@@ -233,10 +232,12 @@ void hd_net_team_leave(hd_net_team_t *team, uint64_t last) {
     team->last = last;
 }
 
-void hd_net_team_hush(hd_net_team_t *team) {
+void hd_net_team_tells(hd_net_team_t *team,
+                       void (*tell)(void *arg, void (*line)(void *to, const char *text),
+                                    void *to)) {
     if (team->forks == hd_forks()) { /* else the lock may be held by a thread of the parent */
         hd_lock(&team->telling);
-        team->tell = NULL;
+        team->tell = tell;
         hd_unlock(&team->telling);
     }
 }

@@ -415,7 +415,7 @@ static void tell(hd_outer_memory_t *memory, ucc_status_t why) {
 
 /* What is asked for a process's teams is not told of this one any more. */
 static void hush(hd_outer_memory_t *memory) {
-    hd_net_team_hush(hd_crossing_of(memory)->team);
+    hd_net_team_tells(hd_crossing_of(memory)->team, NULL);
 }
 
 /* Frees the crossing; called when the last reference to its group has been given up. */
@@ -513,7 +513,6 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
                                    .early = here > 1,
                                    .failed = lost,
                                    .swapped = swapped,
-                                   .tell = say,
                                    .arg = crossing};
     ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
     if (status != UCC_OK) {
@@ -529,5 +528,6 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     group->outside = &crossing->memory;
     group->home.roomy = !crossing->crowded;
     group->home.fd_waiter = hd_net_fd_waiter();
+    hd_net_team_tells(crossing->team, say); /* all that it reads is there */
     return UCC_OK;
 }
