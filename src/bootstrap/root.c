@@ -1,6 +1,6 @@
 /* root.c: forming, by rank 0, where all come (door.c). When all are there, and those that shall
- * have children listen, it tells everybody where his parent is; when all have found theirs, that they
- * may begin; and keeps its own children.
+ * have children listen, it tells everybody where his parent is; when all have found theirs, that
+ * they may begin; and keeps its own children.
  */
 #include "bootstrap/bootstrap.h"
 

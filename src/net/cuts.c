@@ -242,8 +242,8 @@ static bool host_lives(hd_net_t *net, uint64_t host) {
     return lives;
 }
 
-/* Finds the cuts that count: those of two hosts that have lost each other, and live. True: this host
- * has lost some, so that it may have to go. */
+/* Finds the cuts that count: those of two hosts that have lost each other, and live. True: this
+ * host has lost some, so that it may have to go. */
 static bool may_have_to_go(hd_net_t *net) {
     bool mine = false;
     for (hd_cut_t *cut = net->cut; cut < net->cut + net->n_cuts; cut++) {

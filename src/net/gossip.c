@@ -8,8 +8,8 @@
  * new. For every process that has ever said anything, the highest number is known, and which of the
  * HD_NET_NUMBERS before it have come: so all words come to an end, however many there are. Beyond
  * that, nobody tells on that a process is dead when that is known, nor that a team was aborted, or
- * a decision agreed on, when that was heard lately. That a process is dead is new until it is known,
- * however late it comes: who is connected late hears old words beside new ones.
+ * a decision agreed on, when that was heard lately. That a process is dead is new until it is
+ * known, however late it comes: who is connected late hears old words beside new ones.
  *
  * Of peers, and of this process, there is room for what they say, and for what is said of them,
  * before anything is: what fails for want of memory is told all the same.

@@ -370,7 +370,8 @@ struct hd_net_team {
     void (*swapped)(void *arg);
     void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to);
     void *arg;
-    /* around calls of failed and tell, and over `tell`: whoever destroys the team waits for their end */
+    /* around calls of failed and tell, and over `tell`: whoever destroys the team waits for their
+     * end */
     hd_lock_t telling;
     bool destroyed;       /* under `telling` */
     bool leaves;          /* the others are told at the end that this process has left it, ... */

@@ -110,8 +110,8 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
                                 hd_net_team_t **team);
 /* Is there one of that wire id in this process, which is not destroyed? */
 bool hd_net_has_team(hd_net_t *net, uint64_t wire);
-/* For people: `tell` calls `line` for each line of what the team's endpoints here do. From now on it
- * is called, with params.arg, under lane 0's lock, and must not wait; NULL: nobody is in it any
+/* For people: `tell` calls `line` for each line of what the team's endpoints here do. From now on
+ * it is called, with params.arg, under lane 0's lock, and must not wait; NULL: nobody is in it any
  * more. */
 void hd_net_team_tells(hd_net_team_t *team,
                        void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to));

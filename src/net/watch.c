@@ -847,8 +847,8 @@ static void accept_some(hd_watch_t *w, int listener) {
 }
 
 /* The kernel ends a line on which nothing was under way. On others it counts from when that was
- * sent, which may be the very word that the host is silent. A host that is there may keep silent for
- * a second, too, when nothing is said. */
+ * sent, which may be the very word that the host is silent. A host that is there may keep silent
+ * for a second, too, when nothing is said. */
 static void end_silent_lines(hd_watch_t *w) {
     double limit = time_to_lose(w) > mute_after ? time_to_lose(w) : mute_after;
     for (line_t *line = w->lines; line; line = line->next) {

@@ -178,7 +178,8 @@ uint32_t hd_watch_attempt_from(const hd_watch_record_t *record, int descriptor);
 /* No delay; between hosts, the kernel finds out by itself that the other is silent for so many
  * seconds (0: 4). */
 void hd_watch_tune(int descriptor, bool between_hosts, double lost_after);
-/* When it is closed, the other end gets no sign but a reset, as after a time-out of the kernel's. */
+/* When it is closed, the other end gets no sign but a reset, as after a time-out of the kernel's.
+ */
 void hd_watch_abort(int descriptor);
 /* Seconds since the other host has answered, of a connection between hosts that is otherwise idle;
  * below 0: not known. */

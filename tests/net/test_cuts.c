@@ -131,8 +131,8 @@ Test(cuts, a_host_that_has_lost_more_others_goes_before_these) {
     }
 }
 
-/* Of 16 hosts all have lost each other, which is 120 cuts, and process 16 has lost these, and 17, too:
- * it goes whichever cuts are heard of last, and process 17 stays. */
+/* Of 16 hosts all have lost each other, which is 120 cuts, and process 16 has lost these, and 17,
+ * too: it goes whichever cuts are heard of last, and process 17 stays. */
 Test(cuts, hosts_judge_alike_however_many_cuts_there_are_and_in_whatever_order_they_are_heard) {
     for (uint32_t run = 0; run < 4; run++) {
         uint32_t me = 16 + run % 2;

@@ -570,8 +570,8 @@ Test(net_legs, what_comes_for_a_destroyed_team_is_dropped) {
     everywhere(2, after_the_end, &small);
 }
 
-/* Process 1 has no memory for what comes before its leg: that costs the team, but nobody is lost, and
- * another team of the same processes goes on. */
+/* Process 1 has no memory for what comes before its leg: that costs the team, but nobody is lost,
+ * and another team of the same processes goes on. */
 static void without_memory(node_t *node, void *arg) {
     size_t bytes = *(const size_t *)arg;
     uint8_t *x = must_alloc(1, bytes);
