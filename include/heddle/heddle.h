@@ -575,9 +575,10 @@ typedef struct heddle_agreement heddle_agreement_t;
  *  a network that have given up each other decide apart; with NET_QUORUM no more than half of a
  *  team decides nothing (UCC_ERR_NO_RESOURCE). A process that was given up is such a part.
  *      Each process of the team must be watched by connections (NET_WATCH), and of any two hosts
- *  one be open to them (NET_WATCH_DEVICES), else UCC_ERR_NOT_SUPPORTED. Who has left the team and
- *  lives is waited for in vain, which is UCC_ERR_NOT_FOUND. In a team inside one process it is an
- *  allreduce, which fails if the team is aborted; there nobody is lost.
+ *  one be open to them (NET_WATCH_DEVICES), else UCC_ERR_NOT_SUPPORTED. A process that has left the
+ *  team counts as failed; if it is only some endpoints of a process, its others get
+ *  UCC_ERR_NOT_FOUND. In a team inside one process it is an allreduce, which fails if the team is
+ *  aborted; there nobody is lost.
  *  @param [out] agreement  to be driven by heddle_agree_test(), released by heddle_agree_free() */
 ucc_status_t heddle_agree_post(ucc_team_h team, uint64_t bits, heddle_agreement_t **agreement);
 

@@ -46,6 +46,7 @@ struct heddle_agreement {
     ucc_team_h left;        /* the attempt's; NULL: none */
     ucc_coll_req_h request; /* NULL: none */
     hd_origin_t *origin;    /* of all attempts' teams; NULL: the team is inside this process */
+    uint32_t leavers;       /* processes that had left the team when the attempt began */
     uint64_t bits;          /* the caller's */
     uint64_t round, locked; /* the last that this endpoint knows of; in which it was locked, or 0 */
     uint64_t who[2];        /* WHO: the last lock and its holder; the last round */
@@ -167,31 +168,35 @@ static ucc_status_t fail(heddle_agreement_t *a, ucc_status_t why) {
     return finish(a, again ? UCC_INPROGRESS : why);
 }
 
-/* Who has left the team takes part in no attempt, unless he has before: who is locked with him will
- * hear what he has returned. */
-static bool is_left(const heddle_agreement_t *a) {
+static uint32_t count_leavers(const heddle_agreement_t *a) {
     const hd_crossing_t *crossing = a->team->crossing;
-    if (a->locked) {
-        return false;
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < crossing->span->processes; p++) {
+        n += hd_net_team_has_left(crossing->team, p);
     }
-    uint32_t process = hd_net_team_leaver(crossing->team);
-    bool own = process == crossing->span->mine;
-    if (!own || hd_group_has_leavers(a->team->group)) {
-        hd_error("heddle_team_agree: %sprocess %u has left the team before it, endpoint %u waits "
-                 "in vain",
-                 own ? "an endpoint of " : "", process, a->team->ep);
-        return true;
+    return n;
+}
+
+/* The endpoints of a process take part together, so one that has left the team is waited for in
+ * vain. */
+static bool lacks_endpoint(const heddle_agreement_t *a) {
+    bool lacks = hd_group_has_leavers(a->team->group);
+    if (lacks) {
+        hd_error("heddle_team_agree: endpoints of this process have left the team, endpoint %u "
+                 "waits in vain",
+                 a->team->ep);
     }
-    return false;
+    return lacks;
 }
 
 static ucc_status_t step_next(heddle_agreement_t *a) {
     if (others_have(a)) {
         return finish(a, UCC_OK);
     }
-    if (is_left(a)) {
+    if (lacks_endpoint(a)) {
         return finish(a, UCC_ERR_NOT_FOUND);
     }
+    a->leavers = count_leavers(a);
     ucc_status_t status = hd_team_shrink(a->team, a->origin, &a->left);
     if (status != UCC_OK) {
         a->left = NULL;
@@ -207,8 +212,8 @@ static ucc_status_t step_form(heddle_agreement_t *a) {
     if (status == UCC_INPROGRESS && others_have(a)) { /* they don't come to this team */
         return finish(a, UCC_OK);
     }
-    if (status == UCC_INPROGRESS && is_left(a)) {
-        return finish(a, UCC_ERR_NOT_FOUND);
+    if (status == UCC_INPROGRESS && count_leavers(a) != a->leavers) {
+        status = UCC_ERR_NOT_FOUND; /* to another attempt, without who has left */
     }
     if (status == UCC_OK) {
         a->step = WHO;

@@ -87,16 +87,20 @@ static void *decide(void *arg) {
     const hd_crossing_t *crossing = source->team;
     const hd_span_t *span = crossing->span;
     survivors_t *s = hd_alloc(HD_LINE, sizeof(*s) + span->n * sizeof(s->left[0]));
+    /* Who has left the team may come from another one of the same origin, but has no part in an
+     * agreement of this one. */
+    bool agrees = source->origin != crossing->origin;
     if (!s) {
         hd_error("no memory to shrink a team of %u", span->n);
         return NULL;
     }
     for (uint32_t i = 0; i < span->n; i++) {
         uint32_t p = span->process_of[i];
-        if (p == span->mine || !hd_net_team_has_lost(crossing->team, p)) {
-            s->left[s->n++] = in_origin(source, i);
-        } else {
+        bool lost = p != span->mine && hd_net_team_has_lost(crossing->team, p);
+        if (lost) {
             hd_net_team_tell_loss(crossing->team, p);
+        } else if (!agrees || !hd_net_team_has_left(crossing->team, p)) {
+            s->left[s->n++] = in_origin(source, i);
         }
     }
     s->wire = name(source->origin, s);

@@ -136,8 +136,8 @@ void hd_net_team_warms(hd_net_team_t *team, uint32_t lane, hd_warmth_t warmth);
 bool hd_net_team_is_beside(const hd_net_team_t *team, uint32_t process);
 /* Is it known to be gone? */
 bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process);
-/* Has a process that is there left the team? Its number, or that of the caller: no. */
-uint32_t hd_net_team_leaver(const hd_net_team_t *team);
+/* Is it known to have left the team? */
+bool hd_net_team_has_left(const hd_net_team_t *team, uint32_t process);
 /* It is known to be gone. If it is, for it has closed its network, which only those hear who watch
  * it, the others are told. */
 void hd_net_team_tell_loss(const hd_net_team_t *team, uint32_t process);

@@ -88,17 +88,10 @@ bool hd_net_team_has_lost(const hd_net_team_t *team, uint32_t process) {
     return process != team->me && !hd_peer_lives(team->peer[process]);
 }
 
-uint32_t hd_net_team_leaver(const hd_net_team_t *team) {
-    /* acquire: what is known to have left; pairs with hd_net_team_left */
-    bool any = atomic_load_explicit(&team->net->losses, memory_order_acquire) != 0;
-    for (uint32_t i = 0; any && i < team->n; i++) {
-        /* relaxed: as above */
-        if (atomic_load_explicit(&team->lane[0].peer[i].left_before, memory_order_relaxed) &&
-            i != team->me && !hd_net_team_has_lost(team, i)) {
-            return i;
-        }
-    }
-    return team->me;
+bool hd_net_team_has_left(const hd_net_team_t *team, uint32_t process) {
+    /* relaxed: only decides whom to wait for; who hears of it late comes again */
+    return atomic_load_explicit(&team->lane[0].peer[process].left_before, memory_order_relaxed) !=
+           0;
 }
 
 void hd_net_team_tell_loss(const hd_net_team_t *team, uint32_t process) {

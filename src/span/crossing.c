@@ -432,6 +432,9 @@ static void release(hd_outer_memory_t *memory) {
                           atomic_load_explicit(&crossing->last, memory_order_relaxed));
     }
     hd_net_team_destroy(crossing->team);
+    if (crossing->shares) {
+        hd_processor_share(false);
+    }
     /* in the child of a fork, the parent's reference does not count */
     if (!hd_group_is_inherited(crossing->group)) {
         hd_net_close(crossing->net);
@@ -453,14 +456,17 @@ static void release(hd_outer_memory_t *memory) {
     hd_free(crossing);
 }
 
-/* Has the team more endpoints on this host than there are processors? */
-static bool is_crowded(const hd_crossing_t *crossing) {
+static void look_who_is_here(hd_crossing_t *crossing) {
     const hd_span_t *span = crossing->span;
     uint32_t here = 0;
     for (uint32_t p = 0; p < span->processes; p++) {
         here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
     }
-    return here > hd_topo_n_pus(hd_topo_get());
+    crossing->crowded = here > hd_topo_n_pus(hd_topo_get());
+    crossing->shares = crossing->crowded && here > hd_span_count(span, span->mine);
+    if (crossing->shares) {
+        hd_processor_share(true);
+    }
 }
 
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
@@ -520,7 +526,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
         hd_free(crossing);
         return status;
     }
-    crossing->crowded = is_crowded(crossing);
+    look_who_is_here(crossing);
     hd_free(group->labels);
     group->labels = labels;
     group->numbers = span->endpoint + span->first[span->mine];

@@ -372,6 +372,9 @@ static inline bool hd_idle_is_crowded(const hd_idle_t *idle) {
 }
 /* Do strangers use the calling thread's processor, as far as yields have shown? */
 bool hd_processor_has_strangers(void);
+/* From now on, or until now, other processes that ours waits for share too few processors with it:
+ * nobody is taken for a stranger. */
+void hd_processor_share(bool shares);
 /* For whom we wait needs a processor: yields, or naps where a yield would hand ours to strangers.
  */
 void hd_give_way(void);

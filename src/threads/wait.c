@@ -15,7 +15,9 @@
  * it for a slice of milliseconds; a thread that is woken gets it back at once. So beside strangers
  * nobody yields who can sleep instead. They are told from our own threads, among which a yield is
  * right, by when one of ours last gave up that processor: if it came back to us long after,
- * somebody else had it. That is known by processor, and tried again now and then.
+ * somebody else had it. That is known by processor, and tried again now and then. Other processes of
+ * a team can't be told from strangers so; but they do what we wait for, so where they lack
+ * processors everybody yields, as among the threads of one process.
  *
  * Processes that all have processors for their threads hardly ever yield when they wait for each
  * other. Who yields looks idle: the system leaves two of them on one processor where another
@@ -84,6 +86,16 @@ typedef struct processor {
 } processor_t;
 
 static processor_t processor[PROCESSORS];
+/* Teams with processes for which this host has too few processors. */
+static _Atomic uint32_t shared_by;
+
+void hd_processor_share(bool shares) {
+    /* relaxed: who sees it late sleeps or yields once more */
+    atomic_fetch_add_explicit(&shared_by, shares ? 1 : UINT32_MAX, memory_order_relaxed);
+    for (uint32_t i = 0; i < PROCESSORS && shares; i++) {
+        set(&processor[i].until, 0);
+    }
+}
 
 static processor_t *this_processor(void) {
     int number = sched_getcpu();
@@ -109,6 +121,10 @@ static void note_strangers(uint64_t began, uint64_t now) {
     uint64_t given_up = get(&at->given_up), since = given_up > began ? given_up : began;
     uint64_t lost = now > since ? now - since : 0, cheap = get(&at->cheap);
     bool held = get(&at->until) != 0;
+    /* relaxed: see hd_processor_share */
+    if (atomic_load_explicit(&shared_by, memory_order_relaxed) > 0) {
+        return;
+    }
     if (lost <= SLICE_US * hd_ticks_per_us) {
         set(&at->cheap, cheap + 1);
         if (held) {

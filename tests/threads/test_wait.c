@@ -233,6 +233,18 @@ Test(wait, a_look_without_time_gives_way_beside_strangers) {
     waitpid(stranger, NULL, 0);
 }
 
+Test(wait, other_processes_that_we_wait_for_and_share_processors_with_are_no_strangers) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    hd_processor_share(true);
+    cr_assert_not(is_told_to_sleep(1));
+    hd_processor_share(false);
+    cr_assert(is_told_to_sleep(30));
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+}
+
 Test(wait, stranger_that_has_gone_is_forgotten) {
     hold_on_one_processor();
     pid_t stranger = start_stranger();
