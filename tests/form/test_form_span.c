@@ -929,6 +929,15 @@ static int forms_without_memory(const process_t *process, void *arg) {
     ok &= formed == s.n || formed == 0 || over < s.n;
     process_set(process, 0, formed == s.n);
     process_barrier(process);
+    bool alone = formed == s.n && !process_get(process, 1 - process->me, 0);
+    process_barrier(process);
+    if (alone) { /* the other lacked memory for what follows the greeting, and says so */
+        while (hd_group_poisoned(teams[0]->group) == UCC_OK) {
+            ucc_context_progress(teams[0]->contexts[0]);
+            deadline_poll(&deadline);
+        }
+        process_set(process, 0, 0);
+    }
     for (uint32_t k = 0; k < s.n; k++) {
         if (teams[k]) {
             world_destroy_team(teams[k]);
