@@ -575,3 +575,7 @@ double hd_watch_silence(int fd) {
     const end_t *end = of_fd(fd);
     return end->silent_since ? (double)(sim_now - end->silent_since) * 1e-9 : 0;
 }
+
+bool hd_watch_has_ceased(int fd, double seconds) {
+    return hd_watch_silence(fd) > seconds;
+}

@@ -194,7 +194,7 @@ static ucc_status_t step_next(heddle_agreement_t *a) {
         return finish(a, UCC_OK);
     }
     if (lacks_endpoint(a)) {
-        return finish(a, UCC_ERR_NOT_FOUND);
+        return finish(a, others_have(a) ? UCC_OK : UCC_ERR_NOT_FOUND); /* it may have returned */
     }
     a->leavers = count_leavers(a);
     ucc_status_t status = hd_team_shrink(a->team, a->origin, &a->left);
@@ -212,8 +212,9 @@ static ucc_status_t step_form(heddle_agreement_t *a) {
     if (status == UCC_INPROGRESS && others_have(a)) { /* they don't come to this team */
         return finish(a, UCC_OK);
     }
-    if (status == UCC_INPROGRESS && count_leavers(a) != a->leavers) {
-        status = UCC_ERR_NOT_FOUND; /* to another attempt, without who has left */
+    if (status == UCC_INPROGRESS &&
+        (count_leavers(a) != a->leavers || hd_group_has_leavers(a->team->group))) {
+        status = UCC_ERR_NOT_FOUND; /* to another attempt, without who has left, or to the end */
     }
     if (status == UCC_OK) {
         a->step = WHO;

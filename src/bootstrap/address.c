@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ bool hd_address_split(const char *address, char *host, size_t host_size, char *p
                       size_t port_size) {
     const char *colon = strrchr(address, ':');
     uint64_t number;
-    if (!colon || !hd_launcher_number(colon + 1, 65535, &number) || number == 0 ||
+    if (!colon || !hd_launcher_number(colon + 1, 65535, &number) ||
         !copy(colon + 1, strlen(colon + 1), port, port_size)) {
         return false;
     }
@@ -46,7 +47,8 @@ ucc_status_t hd_address_resolve(const char *address, bool quiet, struct addrinfo
     struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     *list = NULL;
-    if (!hd_address_split(address, host, sizeof(host), port, sizeof(port))) {
+    if (!hd_address_split(address, host, sizeof(host), port, sizeof(port)) ||
+        strtoul(port, NULL, 10) == 0) {
         hd_error(
             "the address of rank 0, '%s', is not of the form host:port, [IPv6 address]:port or "
             ":port",

@@ -354,37 +354,45 @@ static const char *fault_of(const ucc_ep_map_t *map) {
     return "there is none";
 }
 
+typedef struct ranks {
+    ucc_ep_map_t map;
+    uint64_t limit; /* what is not below that becomes 0: a client's function may change its mind */
+} ranks_t;
+
 /* The context rank of member i. */
 static uint64_t rank_at(const void *entries, uint32_t i) {
-    const ucc_ep_map_t *map = entries;
-    return map->type == UCC_EP_MAP_FULL ? i
-           : map->type == UCC_EP_MAP_STRIDED
-               ? map->strided.start + i * (uint64_t)map->strided.stride
-           : map->type == UCC_EP_MAP_CB               ? map->cb.cb(i, map->cb.cb_ctx)
-           : map->array.elem_size == sizeof(uint32_t) ? ((const uint32_t *)map->array.map)[i]
-                                                      : ((const uint64_t *)map->array.map)[i];
+    const ranks_t *ranks = entries;
+    const ucc_ep_map_t *map = &ranks->map;
+    uint64_t rank =
+        map->type == UCC_EP_MAP_FULL      ? i
+        : map->type == UCC_EP_MAP_STRIDED ? map->strided.start + i * (uint64_t)map->strided.stride
+        : map->type == UCC_EP_MAP_CB      ? map->cb.cb(i, map->cb.cb_ctx)
+        : map->array.elem_size == sizeof(uint32_t) ? ((const uint32_t *)map->array.map)[i]
+                                                   : ((const uint64_t *)map->array.map)[i];
+    return rank < ranks->limit ? rank : 0;
 }
 
 ucc_status_t hd_form_start_by_map(ucc_team_h team, ucc_context_h context,
                                   const ucc_team_params_t *params) {
     const hd_context_group_t *group = context->peers.group;
-    const ucc_ep_map_t map = map_of(params);
-    const hd_list_t list = {rank_at, &map, (uint32_t)map.ep_num};
-    const char *fault = fault_of(&map);
+    ranks_t ranks = {map_of(params), UINT64_MAX};
+    const hd_list_t list = {rank_at, &ranks, (uint32_t)ranks.map.ep_num};
+    const char *fault = fault_of(&ranks.map);
     uint32_t world = context->peers.n, me;
     if (!world) {
         hd_error("ep_map needs contexts created with an oob");
         return UCC_ERR_INVALID_PARAM;
     }
-    if (fault || map.ep_num == 0 || map.ep_num > world) {
-        hd_error("ep_map of type %d, ep_num %llu, with %u contexts: %s", (int)map.type,
-                 (unsigned long long)map.ep_num, world, fault ? fault : "too many, or none");
+    if (fault || ranks.map.ep_num == 0 || ranks.map.ep_num > world) {
+        hd_error("ep_map of type %d, ep_num %llu, with %u contexts: %s", (int)ranks.map.type,
+                 (unsigned long long)ranks.map.ep_num, world, fault ? fault : "too many, or none");
         return UCC_ERR_INVALID_PARAM;
     }
     ucc_status_t status = hd_form_check_list(&list, world, context->rank, &me);
     if (status == UCC_ERR_INVALID_PARAM) {
         return status;
     }
+    ranks.limit = world;
     /* If one thread waits for each team before it makes the next, the order is the same in all
      * processes, and teams meet by their lists. If several threads make teams, or teams form at
      * once, each process may see another order: the id has to tell the teams apart, and none

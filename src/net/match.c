@@ -120,15 +120,15 @@ void hd_net_match_open(hd_leg_t *leg) {
 
 static hd_ucx_arrival_t arrive(hd_net_team_lane_t *tl, const hd_wire_t *wire, void *data,
                                bool rendezvous) {
+    if (wire->kind == HD_WIRE_LEFT) { /* those who agree need to know also when it has failed */
+        hd_net_team_left(tl->team, wire->source, wire->number);
+        return HD_UCX_DONE;
+    }
     if (hd_net_team_failure(tl->team) != UCC_OK) {
         return HD_UCX_DONE;
     }
     if (wire->kind == HD_WIRE_ABORT) {
         abort_team(tl->team, wire);
-        return HD_UCX_DONE;
-    }
-    if (wire->kind == HD_WIRE_LEFT) {
-        hd_net_team_left(tl->team, wire->source, wire->number);
         return HD_UCX_DONE;
     }
     hd_flow_in(&tl->peer[wire->source], wire);

@@ -231,6 +231,8 @@ static void in_child(hd_fork_hook_t *self) {
     the_net.known = NULL;
     the_net.decisions = NULL;
     the_net.known_room = the_net.n_known = the_net.n_aborts = 0;
+    the_net.cut = NULL;
+    the_net.n_cuts = the_net.cut_room = 0;
     hd_ask_abandon(&the_net);
     if (the_net.watch) {
         hd_watch_abandon(the_net.watch);

@@ -252,7 +252,7 @@ hd_ucx_arrival_t hd_park_early(hd_net_lane_t *lane, const hd_wire_t *wire, void 
                                bool rendezvous) {
     bool forms = wire->kind == HD_WIRE_DATA && wire->class == HD_NET_FORMING && !rendezvous;
     if (!forms && wire->kind != HD_WIRE_ABORT) { /* another process may have given up forming it */
-        if (hd_net_lane_may_log(lane)) {
+        if (wire->kind != HD_WIRE_LEFT && hd_net_lane_may_log(lane)) {
             hd_warn("a message for a team that is not known here was dropped");
         }
         return HD_UCX_DONE;

@@ -30,7 +30,8 @@ static void tell_leave(hd_net_team_lane_t *tl) {
     const hd_net_lane_t *lane = hd_net_team_lane_of(tl);
     const hd_wire_t wire = {.kind = HD_WIRE_LEFT, .class = HD_NET_NUMBERED, .number = team->last};
     for (uint32_t i = 0; lane->port.worker && i < team->n; i++) {
-        if (i != team->me && team->peer[i]->link[lane->number].ucx.ep) {
+        if (!hd_net_team_has_lost(team, i) && i != team->me &&
+            team->peer[i]->link[lane->number].ucx.ep) {
             hd_message_tell(tl, i, &wire);
         }
     }
@@ -39,7 +40,7 @@ static void tell_leave(hd_net_team_lane_t *tl) {
 static void take_end(hd_net_lane_t *lane, hd_net_item_t *item) {
     hd_net_team_lane_t *tl = lane_with(item, offsetof(hd_net_team_lane_t, end));
     hd_net_team_t *team = tl->team;
-    if (team->leaves && lane->number == 0 && hd_net_team_failure(team) == UCC_OK) {
+    if (team->leaves && lane->number == 0) {
         tell_leave(tl);
     }
     hd_park_drop_all(tl);

@@ -852,8 +852,12 @@ static void accept_some(hd_watch_t *w, int listener) {
 static void end_silent_lines(hd_watch_t *w) {
     double limit = time_to_lose(w) > mute_after ? time_to_lose(w) : mute_after;
     for (line_t *line = w->lines; line; line = line->next) {
-        if (line->state == OPEN && line->peer && !is_here(w, line->peer) &&
-            hd_watch_silence(line->fd) > limit) {
+        if (line->state != OPEN || !line->peer || is_here(w, line->peer) ||
+            !hd_watch_has_ceased(line->fd, limit)) {
+            continue;
+        }
+        take_in(w, line); /* what came before it fell silent */
+        if (line->state == OPEN) {
             hd_watch_abort(line->fd); /* its end would say that this process is gone */
             break_line(w, line, ETIMEDOUT);
         }

@@ -184,5 +184,8 @@ void hd_watch_abort(int descriptor);
 /* Seconds since the other host has answered, of a connection between hosts that is otherwise idle;
  * below 0: not known. */
 double hd_watch_silence(int descriptor);
+/* Has it been silent for longer than so many seconds, and did not answer what it was sent lately,
+ * either? The kernel sends what is under way ever more seldom. */
+bool hd_watch_has_ceased(int descriptor, double seconds);
 
 #endif

@@ -155,15 +155,27 @@ void hd_watch_abort(int fd) {
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 }
 
+static bool ask(int fd, struct tcp_info *info) {
+    socklen_t size = sizeof(*info);
+    *info = (struct tcp_info){0};
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
+}
+
+static double silence_of(const struct tcp_info *info) {
+    uint32_t ack = info->tcpi_last_ack_recv, data = info->tcpi_last_data_recv;
+    return (double)(ack < data ? ack : data) * 1e-3;
+}
+
 double hd_watch_silence(int fd) {
-    struct tcp_info info = {0};
-    socklen_t size = sizeof(info);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
-        return -1;
-    }
-    uint32_t ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
-                                                                     : info.tcpi_last_data_recv;
-    return (double)ms * 1e-3;
+    struct tcp_info info;
+    return ask(fd, &info) ? silence_of(&info) : -1;
+}
+
+bool hd_watch_has_ceased(int fd, double seconds) {
+    enum { ANSWER_MS = 250, LATELY_MS = 1000 };
+    struct tcp_info info;
+    return ask(fd, &info) && silence_of(&info) > seconds && info.tcpi_unacked > 0 &&
+           info.tcpi_last_data_sent >= ANSWER_MS && info.tcpi_last_data_sent <= LATELY_MS;
 }
 
 static int bind_to(int family, const struct sockaddr *at, socklen_t bytes, uint16_t *port) {

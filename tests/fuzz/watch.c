@@ -70,6 +70,7 @@ bool __wrap_hd_watch_is_ours(const hd_watch_record_t *record, int fd);
 uint32_t __wrap_hd_watch_attempt_from(const hd_watch_record_t *record, int fd);
 void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after);
 double __wrap_hd_watch_silence(int fd);
+bool __wrap_hd_watch_has_ceased(int fd, double seconds);
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices);
 int __wrap_epoll_create1(int flags);
 int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event);
@@ -158,6 +159,10 @@ void __wrap_hd_watch_tune(int fd, bool between_hosts, double lost_after) {
 
 double __wrap_hd_watch_silence(int fd) {
     return of(fd)->room == 0 ? 3 : of(fd)->room % 8 == 7 ? 5 : 0;
+}
+
+bool __wrap_hd_watch_has_ceased(int fd, double seconds) {
+    return __wrap_hd_watch_silence(fd) > seconds;
 }
 
 void __wrap_hd_watch_describe(hd_watch_record_t *record, uint64_t host, const char *devices) {

@@ -43,11 +43,11 @@ static bool forwards;
 static uint64_t host = 5;
 static double lost_after, silence; /* s; silence: what the kernel says; 0: the truth */
 
-double __wrap_hd_watch_silence(int descriptor);
-double __real_hd_watch_silence(int descriptor);
+bool __wrap_hd_watch_has_ceased(int descriptor, double seconds);
+bool __real_hd_watch_has_ceased(int descriptor, double seconds);
 
-double __wrap_hd_watch_silence(int descriptor) {
-    return silence > 0 ? silence : __real_hd_watch_silence(descriptor);
+bool __wrap_hd_watch_has_ceased(int descriptor, double seconds) {
+    return silence > 0 ? silence > seconds : __real_hd_watch_has_ceased(descriptor, seconds);
 }
 
 static int recv_fails; /* once, with that errno */
