@@ -117,7 +117,7 @@ void hd_net_team_tells(hd_net_team_t *team,
                        void (*tell)(void *arg, void (*line)(void *to, const char *text), void *to));
 /* None of its legs is under way. Never waits. What comes for it later is dropped. */
 void hd_net_team_destroy(hd_net_team_t *team);
-/* Before that, of a team that has not failed: this process leaves it after numbered exchange
+/* Before that, of a team that all have formed: this process leaves it after numbered exchange
  * `last`. What others start beyond that, and what they start by other keys, fails there with
  * UCC_ERR_NOT_FOUND. */
 void hd_net_team_leave(hd_net_team_t *team, uint64_t last);

@@ -15,8 +15,8 @@
  * it for a slice of milliseconds; a thread that is woken gets it back at once. So beside strangers
  * nobody yields who can sleep instead. They are told from our own threads, among which a yield is
  * right, by when one of ours last gave up that processor: if it came back to us long after,
- * somebody else had it. That is known by processor, and tried again now and then. Other processes of
- * a team can't be told from strangers so; but they do what we wait for, so where they lack
+ * somebody else had it. That is known by processor, and tried again now and then. Other processes
+ * of a team can't be told from strangers so; but they do what we wait for, so where they lack
  * processors everybody yields, as among the threads of one process.
  *
  * Processes that all have processors for their threads hardly ever yield when they wait for each

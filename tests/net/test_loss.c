@@ -180,24 +180,29 @@ static ucc_status_t barrier(node_t *node, uint64_t number) {
     return run_wait(&run, "a barrier");
 }
 
+/* By process 0; the other one does nothing for it. */
+static void begin_large_bcast(node_t *node, run_t *run) {
+    static char data[8 << 20];
+    static hd_net_piece_t piece = {data, sizeof(data)};
+    static hd_net_data_t give = {&piece, 1, sizeof(data)};
+    run_init(run, node, HD_BCAST);
+    run->leg.key = (hd_net_key_t){.number = 2, .class = HD_NET_NUMBERED};
+    run->leg.call.give = &give;
+    run_plan(run, HD_NET_DIRECT, 2, sizeof(data));
+    hd_leg_start(&run->leg);
+    for (int i = 0; i < 1000; i++) {
+        node_pump(node, "the beginning");
+    }
+}
+
 /* Process 0 sends it a large message, and gives up: the ways between the two are cut, but nobody is
  * dead, and in their next team they have new ones. */
 static void cancel_towards_one_that_computes(node_t *node, void *arg) {
-    static char data[8 << 20];
     (void)arg;
     node_check(node, barrier(node, 1) == UCC_OK, "nothing has happened yet");
     if (node->me == 0) {
         run_t run;
-        hd_net_piece_t piece = {data, sizeof(data)};
-        hd_net_data_t give = {&piece, 1, sizeof(data)};
-        run_init(&run, node, HD_BCAST);
-        run.leg.key = (hd_net_key_t){.number = 2, .class = HD_NET_NUMBERED};
-        run.leg.call.give = &give;
-        run_plan(&run, HD_NET_DIRECT, 2, sizeof(data));
-        hd_leg_start(&run.leg);
-        for (int i = 0; i < 1000; i++) {
-            node_pump(node, "the beginning");
-        }
+        begin_large_bcast(node, &run);
         run.cancel = UCC_ERR_TIMED_OUT;
         ucc_status_t status = run_wait(&run, "the end of a bcast towards one that computes");
         node_check(node, status == UCC_ERR_TIMED_OUT, "%d", status);
@@ -238,21 +243,11 @@ Test(net_loss, a_process_that_keeps_a_buffer_of_what_has_failed_is_cut_off) {
 /* The kernel may copy from the buffer, which nobody can call back: it is kept until the other end
  * has been there. */
 static void keep_what_the_kernel_may_read(node_t *node, void *arg) {
-    static char data[8 << 20];
     (void)arg;
     node_check(node, barrier(node, 1) == UCC_OK, "nothing has happened yet");
     if (node->me == 0) {
         run_t run;
-        hd_net_piece_t piece = {data, sizeof(data)};
-        hd_net_data_t give = {&piece, 1, sizeof(data)};
-        run_init(&run, node, HD_BCAST);
-        run.leg.key = (hd_net_key_t){.number = 2, .class = HD_NET_NUMBERED};
-        run.leg.call.give = &give;
-        run_plan(&run, HD_NET_DIRECT, 2, sizeof(data));
-        hd_leg_start(&run.leg);
-        for (int i = 0; i < 1000; i++) {
-            node_pump(node, "the beginning");
-        }
+        begin_large_bcast(node, &run);
         run.cancel = UCC_ERR_TIMED_OUT;
         for (double began = test_now(); test_now() - began < 2;) { /* HD_NET_ORPHAN_MS, twice */
             node_pump(node, "the other's computing");

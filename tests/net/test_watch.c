@@ -185,21 +185,28 @@ Test(watch, a_killed_process_is_lost_at_once_and_once) {
     hd_watch_close(w);
 }
 
-/* What was not read makes a reset of its end, which is no proof between hosts; so it is asked, and
- * refuses. This side has never connected to it before. */
-Test(watch, a_process_of_another_host_that_ends_with_words_unread_is_lost_at_who_had_accepted) {
+/* Side 0, of another host, in a process of its own, and side 1, which it connects to. */
+static hd_watch_t *meet_another_host(pid_t *other) {
     make_world();
     host = 6;
-    pid_t other = child(0, 1, 2, 1, false);
+    *other = child(0, 1, 2, 1, false);
     host = 5;
     hd_watch_t *w = open_side(1);
     if (!has_devices()) {
-        kill(other, SIGKILL);
+        kill(*other, SIGKILL);
         cr_skip_test("no device but the loopback one");
     }
     keep(w, 0);
     cr_assert(look_until(w, &world->side[0].connected, 1));
     cr_assert(look_until(w, &world->side[1].connected, 1));
+    return w;
+}
+
+/* What was not read makes a reset of its end, which is no proof between hosts; so it is asked, and
+ * refuses. This side has never connected to it before. */
+Test(watch, a_process_of_another_host_that_ends_with_words_unread_is_lost_at_who_had_accepted) {
+    pid_t other;
+    hd_watch_t *w = meet_another_host(&other);
     kill(other, SIGSTOP);
     for (int i = 0; i < 50; i++) {
         hd_watch_tell(w, "words", 6, HD_WATCH_ALL);
@@ -215,18 +222,8 @@ Test(watch, a_process_of_another_host_that_ends_with_words_unread_is_lost_at_who
 
 /* The other one, which lives, finds a reset, and connects again: then its end is noticed. */
 Test(watch, a_silent_host_is_lost_whatever_is_under_way_and_is_heard_again) {
-    make_world();
-    host = 6;
-    pid_t other = child(0, 1, 2, 1, false);
-    host = 5;
-    hd_watch_t *w = open_side(1);
-    if (!has_devices()) {
-        kill(other, SIGKILL);
-        cr_skip_test("no device but the loopback one");
-    }
-    keep(w, 0);
-    cr_assert(look_until(w, &world->side[0].connected, 1));
-    cr_assert(look_until(w, &world->side[1].connected, 1));
+    pid_t other;
+    hd_watch_t *w = meet_another_host(&other);
     silence = 4.1;
     cr_assert(look_until(w, &world->side[1].lost, 1));
     cr_expect_eq(world->side[1].how, HD_WATCH_SILENT);
@@ -243,18 +240,8 @@ Test(watch, a_silent_host_is_lost_whatever_is_under_way_and_is_heard_again) {
 
 /* A router, or a route that is gone, when the kernel's own time is over. */
 Test(watch, a_line_that_is_given_up_because_no_way_leads_to_its_host_is_silent) {
-    make_world();
-    host = 6;
-    pid_t other = child(0, 1, 2, 1, false);
-    host = 5;
-    hd_watch_t *w = open_side(1);
-    if (!has_devices()) {
-        kill(other, SIGKILL);
-        cr_skip_test("no device but the loopback one");
-    }
-    keep(w, 0);
-    cr_assert(look_until(w, &world->side[0].connected, 1));
-    cr_assert(look_until(w, &world->side[1].connected, 1));
+    pid_t other;
+    hd_watch_t *w = meet_another_host(&other);
     for (uint64_t identity[2]; identity_of(0, identity), !hd_watch_is_settled(w, identity);) {
         hd_watch_look(w);
     }
