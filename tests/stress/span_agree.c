@@ -24,18 +24,6 @@ enum {
 /* What processes tell each other (process_set). */
 enum { PID };
 
-__attribute__((format(printf, 2, 3))) static void expect(bool condition, const char *format, ...) {
-    va_list args;
-    if (condition) {
-        return;
-    }
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    exit(1);
-}
-
 typedef struct side {
     const process_t *process;
     heddle_group_t *group;
@@ -79,13 +67,13 @@ static uint64_t agree(heddle_ep_t *ep, uint32_t size, uint64_t k) {
     uint64_t all = (UINT64_C(1) << size) - 1, failed[64], n_failed, mask = 0;
     uint64_t bits = ~(UINT64_C(1) << heddle_ep_index(ep)) ^ k << 32;
     ucc_status_t status = heddle_agree(ep, &bits, failed, &n_failed);
-    expect(status == UCC_OK, "agreement %llu: %s", (unsigned long long)k,
-           ucc_status_string(status));
+    process_expect(status == UCC_OK, "agreement %llu: %s", (unsigned long long)k,
+                   ucc_status_string(status));
     for (uint64_t i = 0; i < n_failed; i++) {
         mask |= UINT64_C(1) << failed[i];
     }
-    expect(~(bits ^ k << 32) == (all & ~mask), "agreement %llu: bits %llx, failed %llx",
-           (unsigned long long)k, (unsigned long long)bits, (unsigned long long)mask);
+    process_expect(~(bits ^ k << 32) == (all & ~mask), "agreement %llu: bits %llx, failed %llx",
+                   (unsigned long long)k, (unsigned long long)bits, (unsigned long long)mask);
     return mask;
 }
 
@@ -96,8 +84,8 @@ static void add_up(heddle_ep_t *ep, uint32_t size, uint64_t k) {
         from[i] = (float)(k % 8);
     }
     ucc_status_t status = heddle_allreduce(ep, from, to, count, UCC_DT_FLOAT32, UCC_OP_SUM);
-    expect(status == UCC_OK && to[count - 1] == (float)(size * (k % 8)), "allreduce %llu: %s",
-           (unsigned long long)k, ucc_status_string(status));
+    process_expect(status == UCC_OK && to[count - 1] == (float)(size * (k % 8)),
+                   "allreduce %llu: %s", (unsigned long long)k, ucc_status_string(status));
 }
 
 static uint64_t doomed_endpoints(const process_t *process) {
@@ -116,17 +104,17 @@ static void *be_endpoint(void *arg) {
     uint64_t doomed = doomed_endpoints(process), k = 0;
     heddle_ep_t *ep;
     ucc_status_t status = heddle_join(side->group, local, &ep);
-    expect(status == UCC_OK, "join: %s", ucc_status_string(status));
+    process_expect(status == UCC_OK, "join: %s", ucc_status_string(status));
     for (; k < ROUNDS; k++) {
-        expect(agree(ep, size, k) == 0, "agreement %llu: somebody has failed",
-               (unsigned long long)k);
+        process_expect(agree(ep, size, k) == 0, "agreement %llu: somebody has failed",
+                       (unsigned long long)k);
         add_up(ep, size, k);
         side->rounds++;
     }
     side->through++;
     for (uint32_t after = 0; after < 2; k++) { /* until all know who is dead */
         after += agree(ep, size, k) == doomed;
-        expect(k < MOST_AGREEMENTS, "nobody notices who was killed");
+        process_expect(k < MOST_AGREEMENTS, "nobody notices who was killed");
     }
     heddle_leave(ep);
     return NULL;
@@ -137,7 +125,7 @@ static heddle_group_t *form(const process_t *process, uint32_t endpoints) {
     heddle_group_params_t params = {.endpoints = endpoints, .oob = &oob};
     heddle_group_t *group;
     ucc_status_t status = heddle_group_create(&params, &group);
-    expect(status == UCC_OK, "a group: %s", ucc_status_string(status));
+    process_expect(status == UCC_OK, "a group: %s", ucc_status_string(status));
     return group;
 }
 
@@ -151,7 +139,7 @@ static int work(const process_t *process, void *arg) {
     side.group = form(process, THREADS);
     process_barrier(process);
     for (uint32_t i = 0; i < THREADS; i++) {
-        expect(pthread_create(&thread[i], NULL, be_endpoint, &side) == 0, "no thread");
+        process_expect(pthread_create(&thread[i], NULL, be_endpoint, &side) == 0, "no thread");
     }
     while (side.rounds == 0) {
         usleep(1000);
@@ -170,7 +158,7 @@ static int work(const process_t *process, void *arg) {
     for (uint32_t i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
     }
-    expect(heddle_group_destroy(side.group) == UCC_OK, "destroy");
+    process_expect(heddle_group_destroy(side.group) == UCC_OK, "destroy");
     return 0;
 }
 
@@ -182,12 +170,12 @@ static int agree_unwatched(const process_t *process, void *arg) {
     setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
     setenv("HEDDLE_NET_WATCH_DEVICES", "lo", 1);
     heddle_group_t *group = form(process, 1);
-    expect(heddle_join(group, 0, &ep) == UCC_OK, "join");
+    process_expect(heddle_join(group, 0, &ep) == UCC_OK, "join");
     ucc_status_t status = heddle_agree(ep, &bits, NULL, NULL);
-    expect(status == UCC_ERR_NOT_SUPPORTED, "hosts apart: %s", ucc_status_string(status));
+    process_expect(status == UCC_ERR_NOT_SUPPORTED, "hosts apart: %s", ucc_status_string(status));
     process_barrier(process);
     heddle_leave(ep);
-    expect(heddle_group_destroy(group) == UCC_OK, "destroy");
+    process_expect(heddle_group_destroy(group) == UCC_OK, "destroy");
     return 0;
 }
 

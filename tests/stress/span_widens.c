@@ -12,18 +12,6 @@
 
 enum { BESIDE = 2, SLOT = 16384, MOST = 1 << 20, ROUNDS = 80 };
 
-__attribute__((format(printf, 2, 3))) static void expect(bool condition, const char *format, ...) {
-    va_list args;
-    if (condition) {
-        return;
-    }
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    exit(1);
-}
-
 /* The exchange among the processes of a host: all processes take part in one, and each looks at
  * those beside it. */
 typedef struct beside {
@@ -36,7 +24,7 @@ typedef struct beside {
 
 static ucc_status_t give(void *from, void *to, size_t bytes, void *info, void **request) {
     beside_t *b = info;
-    expect(bytes <= SLOT, "%zu bytes", bytes);
+    process_expect(bytes <= SLOT, "%zu bytes", bytes);
     memset(b->mine, 0, SLOT);
     memcpy(b->mine, from, bytes);
     b->to = to;
@@ -78,9 +66,9 @@ static team_t form(const ucc_oob_coll_t *oob) {
     team_t team;
     heddle_group_params_t params = {.endpoints = 1, .oob = oob};
     ucc_status_t status = heddle_group_create(&params, &team.group);
-    expect(status == UCC_OK, "a group: %s", ucc_status_string(status));
+    process_expect(status == UCC_OK, "a group: %s", ucc_status_string(status));
     status = heddle_join(team.group, 0, &team.ep);
-    expect(status == UCC_OK, "an endpoint: %s", ucc_status_string(status));
+    process_expect(status == UCC_OK, "an endpoint: %s", ucc_status_string(status));
     return team;
 }
 
@@ -91,17 +79,17 @@ static void sum(team_t *team, uint32_t n, uint32_t round) {
         from[i] = (float)(heddle_ep_index(team->ep) + i % 64 + round);
     }
     ucc_status_t status = heddle_allreduce(team->ep, from, to, count, UCC_DT_FLOAT32, UCC_OP_SUM);
-    expect(status == UCC_OK, "round %u: %s", round, ucc_status_string(status));
+    process_expect(status == UCC_OK, "round %u: %s", round, ucc_status_string(status));
     for (size_t i = 0; i < count; i++) {
         float expected = (float)(n * (n - 1) / 2) + (float)n * (float)(i % 64 + round);
-        expect(to[i] == expected, "round %u: element %zu is %f, not %f", round, i, (double)to[i],
-               (double)expected);
+        process_expect(to[i] == expected, "round %u: element %zu is %f, not %f", round, i,
+                       (double)to[i], (double)expected);
     }
 }
 
 static void end(team_t *team) {
-    expect(heddle_leave(team->ep) == UCC_OK, "leave");
-    expect(heddle_group_destroy(team->group) == UCC_OK, "destroy");
+    process_expect(heddle_leave(team->ep) == UCC_OK, "leave");
+    process_expect(heddle_group_destroy(team->group) == UCC_OK, "destroy");
 }
 
 /* wide_first: the other way round, in which nothing has to be widened. */
@@ -116,10 +104,10 @@ static int work(const process_t *process, void *arg) {
     } else {
         near = form(&near_oob);
         sum(&near, BESIDE, 0);
-        expect(listeners_outside() == 0, "it listens outside its host");
+        process_expect(listeners_outside() == 0, "it listens outside its host");
         all = form(&all_oob);
     }
-    expect((listeners_outside() > 0) == hosts, "%u listeners", listeners_outside());
+    process_expect((listeners_outside() > 0) == hosts, "%u listeners", listeners_outside());
     for (uint32_t i = 0; i < ROUNDS; i++) {
         sum(i % 2 ? &near : &all, i % 2 ? BESIDE : n, i / 2);
     }

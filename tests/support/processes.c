@@ -405,6 +405,18 @@ void process_note(const process_t *process, const char *format, ...) {
     va_end(args);
 }
 
+void process_expect(bool condition, const char *format, ...) {
+    va_list args;
+    if (condition) {
+        return;
+    }
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(1);
+}
+
 void process_set(const process_t *process, uint32_t which, uint64_t value) {
     // release: see process_get
     atomic_store_explicit(&process->area->desk[process->me].value[which], value,

@@ -96,6 +96,8 @@ void process_barrier(const process_t *process);
 /* What it does now: shown if it does not end. */
 __attribute__((format(printf, 2, 3))) void process_note(const process_t *process,
                                                         const char *format, ...);
+/* Else says that, and ends this process with 1. */
+__attribute__((format(printf, 2, 3))) void process_expect(bool condition, const char *format, ...);
 /* A result of this process's. */
 void process_set(const process_t *process, uint32_t which, uint64_t value);
 void process_add(const process_t *process, uint32_t which, uint64_t value);
