@@ -487,6 +487,15 @@ Test(net_legs, a_process_may_be_thousands_of_teams_ahead) {
     cr_assert_eq(nodes_run(2, shm, far_ahead, NULL), 0);
 }
 
+/* The greeting of that team fails with this status. */
+static void greet_in_vain(node_t *node, uint64_t wire, ucc_status_t why) {
+    hd_net_team_t *team = node_make_team(node, wire);
+    node_check(node, team, "no team");
+    ucc_status_t status = barrier(node, team, (hd_net_key_t){.class = HD_NET_FORMING});
+    node_check(node, status == why, "%d", status);
+    hd_net_team_destroy(team);
+}
+
 /* Of teams that this process will never be in. */
 static void hear_of_aborts(node_t *node, void *arg) {
     hd_net_lane_t *lane = &node->net->lane[0];
@@ -499,11 +508,7 @@ static void hear_of_aborts(node_t *node, void *arg) {
     node_check(node, lane->n_early_aborts <= HD_NET_EARLY_ABORTS + HD_NET_EARLY_BUCKETS,
                "%u are kept", lane->n_early_aborts);
     hd_unlock(&lane->lock);
-    hd_net_team_t *team = node_make_team(node, 3 * HD_NET_EARLY_ABORTS - 1); /* the youngest is */
-    node_check(node, team, "no team");
-    ucc_status_t status = barrier(node, team, (hd_net_key_t){.class = HD_NET_FORMING});
-    node_check(node, status == HEDDLE_ERR_ABORTED, "%d", status);
-    hd_net_team_destroy(team);
+    greet_in_vain(node, 3 * HD_NET_EARLY_ABORTS - 1, HEDDLE_ERR_ABORTED); /* the youngest is */
 }
 
 Test(net_legs, aborts_of_others_teams_are_forgotten_before_there_are_too_many) {
@@ -519,22 +524,14 @@ static void refuse(node_t *node, void *arg) {
     hd_unlock(&lane->lock);
     node_meet(node);
     if (node->me == 0) {
-        hd_net_team_t *team = node_make_team(node, 1000);
-        node_check(node, team, "no team");
-        ucc_status_t status = barrier(node, team, (hd_net_key_t){.class = HD_NET_FORMING});
-        node_check(node, status == UCC_ERR_NO_RESOURCE, "%d", status);
-        hd_net_team_destroy(team);
+        greet_in_vain(node, 1000, UCC_ERR_NO_RESOURCE);
     }
     node_meet(node);
     hd_lock(&lane->lock);
     lane->n_early -= node->me == 1 ? HD_NET_EARLY_MESSAGES : 0;
     hd_unlock(&lane->lock);
     if (node->me == 1) { /* it learns what has become of the team that it could not keep in mind */
-        hd_net_team_t *team = node_make_team(node, 1000);
-        node_check(node, team, "no team");
-        ucc_status_t status = barrier(node, team, (hd_net_key_t){.class = HD_NET_FORMING});
-        node_check(node, status == UCC_ERR_NO_RESOURCE, "%d", status);
-        hd_net_team_destroy(team);
+        greet_in_vain(node, 1000, UCC_ERR_NO_RESOURCE);
     }
 }
 
