@@ -13,8 +13,8 @@
  * with it has a new peer, and new ways (peer.c); and so it has at the other end, which is told that
  * the ways are BROKEN, for UCX drops what comes by a way that one end alone has cut. What one
  * process lacks, such as descriptors, costs no other one anything. Only if the ways to a process
- * break again and again though it is there, one of the two goes; and who has that with more than
- * half of the others goes itself.
+ * break again and again though it is there, one of the two goes: the one that lacks descriptors, if
+ * one does; and who has that with more than half of the others goes itself.
  *
  * BETWEEN HOSTS there may be silence: cuts.c finds out which hosts are gone, and which have to go.
  *
@@ -26,11 +26,14 @@
  */
 #include "net/internal.h"
 
+#include "core/descriptors.h"
+
 #include <string.h>
 
 enum {
-    ANSWER = 5,     /* times the grace: so long one of two has to go */
-    MOST_BREAKS = 3 /* of the ways to a process that is there */
+    ANSWER = 5,      /* times the grace: so long one of two has to go */
+    MOST_BREAKS = 3, /* of the ways to a process that is there */
+    DESCRIPTORS = 8  /* that a way may take; with fewer, a process takes the fault for its own */
 };
 /* ns: of the time in which it has not judged, so much counts */
 static const uint64_t away = 200000000;
@@ -118,6 +121,11 @@ static void take_broken(hd_net_t *net, const uint64_t by[2]) {
 
 /* The ways to the peer break again and again, though it lives: one of the two goes. */
 static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
+    if (waited >= ANSWER * net->grace_ns && !hd_descriptors_reserve(DESCRIPTORS)) {
+        surrender(net, "the ways to another one break again and again, and this process has too "
+                       "few descriptors (RLIMIT_NOFILE)");
+        return;
+    }
     bool mine = memcmp(net->token, peer->token, sizeof(net->token)) < 0;
     bool heard = net->watch && hd_watch_hears(net->watch, peer->token);
     bool in_turn = mine || peer->breaks > 2 * MOST_BREAKS; /* never both at once */

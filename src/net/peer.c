@@ -250,13 +250,13 @@ hd_peer_t *hd_peer_find(hd_net_t *net, const uint64_t token[2]) {
 /* --- ways ------------------------------------------------------------------------------------- */
 
 /* Before a way is made. UCX opens its descriptors later, where it fails without them, or ends the
- * process; and meanwhile as many others make ways to this one. */
-static void reserve_descriptors(hd_net_lane_t *lane) {
-    enum { BESIDE = 8 };
+ * process; and meanwhile as many others make ways to this one. False: there are too few for one. */
+static bool reserve_descriptors(hd_net_lane_t *lane) {
+    enum { ONE = 4, BESIDE = 8 };
     uint64_t now = hd_clock_ns();
     lane->young = now - lane->linked < YOUNG_NS ? lane->young + 1 : 1;
     lane->linked = now;
-    (void)hd_descriptors_reserve(2 * lane->young + BESIDE);
+    return hd_descriptors_reserve(2 * lane->young + BESIDE) || hd_descriptors_reserve(ONE);
 }
 
 const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
@@ -266,7 +266,10 @@ const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {
         return NULL;
     }
     if (!link->ep) {
-        reserve_descriptors(lane);
+        if (!reserve_descriptors(lane)) {
+            on_lost(link, "this process has no descriptors for them (RLIMIT_NOFILE)");
+            return NULL;
+        }
         if (hd_ucx_connect(&lane->port, peer->far, peer->link[lane->number].address, link) !=
             UCC_OK) {
             on_lost(link, "no endpoint can be made");

@@ -526,12 +526,42 @@ static void take_all_descriptors(int taken[256]) {
         taken[i] = dup(0);
     }
 }
+
 static void give_descriptors_back(const int taken[256]) {
     for (uint32_t i = 0; i < 256; i++) {
         if (taken[i] >= 0) {
             close(taken[i]);
         }
     }
+}
+
+/* UCX would begin one, and end the process later. */
+static void make_a_way_with_few_descriptors(node_t *node, void *arg) {
+    (void)arg;
+    int taken[256];
+    hd_net_lane_t *lane = &node->net->lane[0];
+    if (node->me == 0) {
+        hd_peer_lose(node->team->peer[1], "the test says so");
+        hd_peer_t *peer = hd_peer_of(node->net, &node->process[1]);
+        node_check(node, peer && peer != node->team->peer[1], "there is no new peer");
+        hd_lock(&lane->lock);
+        take_all_descriptors(taken);
+        for (uint32_t i = 256, left = 3; i-- > 0 && left > 0;) { /* enough to begin */
+            left -= taken[i] >= 0;
+            close(taken[i]);
+            taken[i] = -1;
+        }
+        node_check(node, !hd_peer_link(peer, lane), "a way with three descriptors");
+        give_descriptors_back(taken);
+        hd_unlock(&lane->lock);
+        node_check(node, atomic_load(&peer->lost) && !peer->link[0].ucx.ep, "UCX was asked");
+    }
+    node_meet(node);
+    leave(node);
+}
+
+Test(net_loss, no_way_is_made_with_too_few_descriptors) {
+    cr_assert_eq(nodes_run(2, shm, make_a_way_with_few_descriptors, NULL), 0);
 }
 
 /* Process 0 asks itself when it has no descriptor for that, and again when it has. */

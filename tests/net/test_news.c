@@ -4,6 +4,8 @@
 #include "threads/clock.h"
 
 #include <criterion/criterion.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static const uint64_t second = 1000000000;
 
@@ -90,6 +92,25 @@ Test(news, who_is_to_go_goes_if_it_hears_the_other_one) {
     judge(3);
     cr_expect(hd_net_is_given_up(net) && hd_net_is_dead(net, net->token) && !is_given_up());
     discard();
+}
+
+/* Whose token is the lower one, and whether the other one is heard, does not count then. */
+Test(news, of_two_the_one_without_descriptors_goes) {
+    for (uint32_t i = 0; i < 4; i++) {
+        struct rlimit limit;
+        hears = i % 2;
+        make(i < 2 ? 7 : 99, 4);
+        int next = dup(0);
+        close(next);
+        cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        limit.rlim_cur = limit.rlim_max = (rlim_t)next + 3;
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        judge(0);
+        cr_expect_not(hd_net_is_given_up(net), "too early");
+        judge(2);
+        cr_expect(hd_net_is_given_up(net) && hd_net_is_dead(net, net->token) && !is_given_up());
+        discard();
+    }
 }
 
 /* As where a link between hosts breaks: both have given up the other one then. */
