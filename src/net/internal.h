@@ -525,6 +525,8 @@ struct hd_net {
     uint64_t n_probes, probed_at;           /* rounds of them; ns: when the last one began */
     uint32_t probe_looks;                   /* how often it was looked for */
     uint64_t probe_again; /* ns: when to try again, for something was lacking; 0: nothing was */
+    uint64_t n_heard, heard_at; /* meanwhile: messages, and since when no more have come (ns) */
+    uint32_t unheard_looks;
     hd_net_asks_t asks;
     /* by lane 0's holder, while the lane has a worker, or with a reference */
     struct hd_watch *watch;
