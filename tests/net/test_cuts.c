@@ -42,9 +42,10 @@ static void discard(void) {
     hd_free(net);
 }
 
-/* What follows so many seconds from now, in which everybody has looked. True: this process goes. */
+/* What follows so many seconds after the last new word, in which everybody has looked, however
+ * late it is by now. True: this process goes. */
 static bool judge(uint64_t seconds) {
-    return hd_cuts_judge(net, hd_clock_ns() + seconds * second);
+    return hd_cuts_judge(net, net->cuts_changed + seconds * second);
 }
 
 static bool is_gone(uint32_t process) {

@@ -64,8 +64,9 @@ static void discard(void) {
     hd_free(net);
 }
 
+/* What follows so many seconds after the ways broke, however late it is by now. */
 static void judge(uint64_t seconds) {
-    hd_net_judge(net, hd_clock_ns() + seconds * second);
+    hd_net_judge(net, peer.broken_at + seconds * second);
 }
 
 static bool is_given_up(void) {

@@ -403,8 +403,9 @@ Test(runner, sleeper_is_on_no_bell_while_its_last_look_runs_a_datatypes_callback
     c.task.step = step_with_callback;
     c.task.context = (hd_context_t *)(void *)runner; /* its first member */
     hd_runner_push(runner, &c.task);
-    cr_assert_eq(hd_runner_wait(runner, &c.task, 0.005, true, 0), UCC_INPROGRESS);
-    cr_assert_gt(c.steps, 1);
+    while (c.steps < 2) { /* a wait may be over before the second look */
+        cr_assert_eq(hd_runner_wait(runner, &c.task, 0.005, true, 0), UCC_INPROGRESS);
+    }
     note_sleepers(runner);
 }
 
