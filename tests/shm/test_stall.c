@@ -675,7 +675,7 @@ static void *call_once(void *arg) {
 }
 
 Test(timeout, so_does_a_call_that_began_by_the_express) {
-    setenv("HEDDLE_TIMEOUT", "1", 1); /* long enough for the first barrier */
+    setenv("HEDDLE_TIMEOUT", "3", 1); /* long enough for the first barrier */
     crew_t crew = crew_of(2, 2);
     pthread_t thread;
     pthread_create(&thread, NULL, call_once, crew.ep[1]);

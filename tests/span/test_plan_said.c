@@ -121,7 +121,7 @@ static void catch_timeout(hd_log_level_t level, const char *line, void *arg) {
 static int wait_in_vain(const process_t *process, void *arg) {
     int32_t x = 1, y = 0;
     (void)arg;
-    setenv("HEDDLE_TIMEOUT", "0.3", 1);
+    setenv("HEDDLE_TIMEOUT", "3", 1); /* in which the team must have formed, too */
     hd_log_capture(catch_timeout, NULL);
     world_t *world = world_create(&(world_params_t){.size = process->size, .process = process});
     bool ok = true;
