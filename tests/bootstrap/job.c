@@ -18,22 +18,34 @@
 
 const char job_key[] = "a key of thirty-two bytes, or so";
 
-static int listen_somewhere(uint16_t *port) {
+/* A socket with a port of its own. Others that allow it, too, may listen there while it does not.
+ */
+static int bind_somewhere(uint16_t *port) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t bytes = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 || listen(fd, 512) != 0 ||
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+        bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
         getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
-        perror("FATAL: listen");
+        perror("FATAL: bind");
         abort();
     }
     *port = ntohs(at.sin_port);
     return fd;
 }
 
+static int listen_somewhere(uint16_t *port) {
+    int fd = bind_somewhere(port);
+    if (listen(fd, 512) != 0) {
+        perror("FATAL: listen");
+        abort();
+    }
+    return fd;
+}
+
 uint16_t job_free_port(void) {
     uint16_t port;
-    close(listen_somewhere(&port));
+    (void)bind_somewhere(&port); /* which keeps it */
     return port;
 }
 

@@ -57,7 +57,8 @@ void job_all(job_t *job, job_run_t *run);
  */
 heddle_bootstrap_params_t job_params(const job_t *job, uint32_t rank);
 ucc_status_t job_form(const job_t *job, uint32_t rank, heddle_bootstrap_t **bootstrap);
-/* A port that nobody used a moment ago. */
+/* A port at which nobody listens, and which the system gives to nobody while this process, which
+ * runs one test, lives. Processes of a job may listen there. */
 uint16_t job_free_port(void);
 
 /* The port at which a process listens; waits until it does. */

@@ -22,10 +22,11 @@ static int shell(const char *line, char **output) {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof(at);
     char port[16];
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert(bind(fd, (struct sockaddr *)&at, bytes) == 0 &&
+    /* It stays bound, so that the system gives the port to nobody, and rank 0 may listen there. */
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    cr_assert(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+              bind(fd, (struct sockaddr *)&at, bytes) == 0 &&
               getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
-    close(fd);
     snprintf(port, sizeof(port), "%u", ntohs(at.sin_port));
     setenv("PORT", port, 1);
     setenv("PERF", HEDDLE_PERF, 1);
@@ -42,6 +43,7 @@ static int shell(const char *line, char **output) {
     }
     text[used] = '\0';
     int status = pclose(pipe);
+    close(fd);
     *output = text;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
