@@ -498,13 +498,24 @@ static void leave_gate(gate_t *gate) {
     hd_gpu_close();
 }
 
+static void progress(const scene_t *s) {
+    for (uint32_t c = 0; c < s->world->n_contexts; c++) {
+        ucc_context_progress(s->world->contexts[c]);
+    }
+}
+
 static void progress_for(const scene_t *s, double seconds) {
     double end = test_now() + seconds;
     while (test_now() < end) {
-        for (uint32_t c = 0; c < s->world->n_contexts; c++) {
-            ucc_context_progress(s->world->contexts[c]);
-        }
+        progress(s);
     }
+}
+
+/* Operations in the devices' queues. */
+static uint64_t enqueued(void) {
+    heddle_emucuda_report_t report;
+    heddle_emucuda_report(&report, sizeof(report));
+    return report.pending;
 }
 
 Test(device_errors, who_times_out_after_enqueuing_waits_for_the_device) {
@@ -512,12 +523,16 @@ Test(device_errors, who_times_out_after_enqueuing_waits_for_the_device) {
     begin("1");
     open_scene(&s, 2, 1000, 1);
     gate_t gate = shut();
-    set_timeout(&s.args[0], 0.05);
+    set_timeout(&s.args[0], 0.5); /* so that it is enqueued by then */
     cr_assert_eq(start(&s, 0), UCC_OK);
     cr_assert_eq(start(&s, 1), UCC_OK);
-    progress_for(&s, 0.3);
+    deadline_t deadline = deadline_start("a time-out");
+    while (!was_said("its devices to complete what is enqueued")) {
+        progress(&s);
+        deadline_poll(&deadline);
+    }
+    progress_for(&s, 0.1);
     cr_assert_eq(ucc_collective_test(s.request[0]), UCC_INPROGRESS); /* its buffers are in use */
-    cr_assert(was_said("its devices to complete what is enqueued"), "%s", said_line(0));
     hd_gpu_word_open(gate.word, 1);
     cr_assert_eq(finish(&s, 0), UCC_ERR_TIMED_OUT);
     cr_assert_eq(finish(&s, 1), UCC_ERR_TIMED_OUT);
@@ -539,10 +554,11 @@ Test(device_errors, boards_are_left_before_devices_are_done) {
             request[k][i] = s.request[i];
         }
     }
-    progress_for(&s, 0.2);
-    heddle_emucuda_report_t report;
-    heddle_emucuda_report(&report, sizeof(report));
-    cr_assert_geq(report.pending, CALLS); /* all of them are enqueued, and none is complete */
+    deadline_t deadline = deadline_start("all to be enqueued, and none complete");
+    while (enqueued() < CALLS) {
+        progress(&s);
+        deadline_poll(&deadline);
+    }
     hd_gpu_word_open(gate.word, 1);
     for (int k = 0; k < CALLS; k++) {
         for (uint32_t i = 0; i < 2; i++) {
