@@ -77,10 +77,11 @@ ParameterizedTest(mpi_t *mpi, bootstrap_mpi, mpiexec_tells_rank_and_size) {
              20000 + (int)getpid() % 12000); /* below those that systems give out */
     setenv("HEDDLE_BOOTSTRAP_ADDRESS", address, 1);
     setenv("HEDDLE_BOOTSTRAP_KEY", "of a test, and of no use to anybody", 1);
-    cr_expect(shell("out=$(timeout 60 mpiexec$NAME $OPTIONS -n 3 $CLIENT 2>&1 </dev/null | sort); "
-                    "test \"$out\" = \"$(printf \"rank %d of 3\\n\" 0 1 2)\" || "
-                    "    { echo \"$out\"; exit 1; }"),
-              "mpiexec%s", mpi->name);
+    cr_expect(
+        shell("out=$(timeout 60 mpiexec$NAME $OPTIONS -n 3 $CLIENT 2>&1 </dev/null | sort) && "
+              "test \"$out\" = \"$(printf \"rank %d of 3\\n\" 0 1 2)\" || "
+              "    { echo \"$out\"; exit 1; }"),
+        "mpiexec%s", mpi->name);
 }
 
 Test(bootstrap_mpi, what_speaks_pmix_also_carries_address_and_key) {
@@ -91,10 +92,11 @@ Test(bootstrap_mpi, what_speaks_pmix_also_carries_address_and_key) {
     unsetenv("HEDDLE_BOOTSTRAP_ADDRESS");
     unsetenv("HEDDLE_BOOTSTRAP_KEY");
     /* With ranks and sizes of Open MPI's own, and as other launchers that speak PMIx leave them. */
-    cr_expect(shell("run() { timeout 60 mpiexec$NAME $OPTIONS -n 7 \"$@\" 2>&1 </dev/null | sort; "
-                    "}; right=$(printf \"rank %d of 7\\n\" 0 1 2 3 4 5 6); "
-                    "out=$(run $CLIENT); test \"$out\" = \"$right\" || { echo \"$out\"; exit 1; }; "
-                    "out=$(run env -u OMPI_COMM_WORLD_RANK -u OMPI_COMM_WORLD_SIZE $CLIENT); "
-                    "test \"$out\" = \"$right\" || { echo \"$out\"; exit 1; }"),
-              "mpiexec%s", mpi->name);
+    cr_expect(
+        shell("run() { timeout 60 mpiexec$NAME $OPTIONS -n 7 \"$@\" 2>&1 </dev/null | sort; "
+              "}; right=$(printf \"rank %d of 7\\n\" 0 1 2 3 4 5 6); "
+              "out=$(run $CLIENT) && test \"$out\" = \"$right\" || { echo \"$out\"; exit 1; }; "
+              "out=$(run env -u OMPI_COMM_WORLD_RANK -u OMPI_COMM_WORLD_SIZE $CLIENT) && "
+              "test \"$out\" = \"$right\" || { echo \"$out\"; exit 1; }"),
+        "mpiexec%s", mpi->name);
 }
