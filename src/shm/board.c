@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-static size_t member_bytes(uint32_t depth) {
-    return sizeof(hd_member_t) + depth * sizeof(hd_lane_t);
+static size_t shared_bytes(uint32_t depth) {
+    return sizeof(hd_shared_t) + depth * sizeof(hd_lane_t);
 }
 
 static bool create_blocks(hd_board_t *board, int which) {
@@ -56,7 +56,8 @@ hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
     board->tree[1] = by_topology;
     board->exchange = hd_alloc(HD_LINE_PAIR, depth * sizeof(hd_exchange_t));
     board->member = hd_alloc(HD_LINE_PAIR, n * sizeof(hd_member_t *));
-    if (!board->exchange || !board->member || !create_blocks(board, 0) ||
+    board->shared = hd_alloc(HD_LINE_PAIR, n * sizeof(hd_shared_t *));
+    if (!board->exchange || !board->member || !board->shared || !create_blocks(board, 0) ||
         !create_blocks(board, 1)) {
         hd_board_destroy(board);
         return NULL;
@@ -86,16 +87,19 @@ ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topolo
     return UCC_ERR_NO_MEMORY;
 }
 
-static void member_init(hd_member_t *member) {
-    member->queue_tail = &member->queue;
+static void member_init(hd_member_t *member, hd_shared_t *shared) {
+    *member = (hd_member_t){.shared = shared, .queue_tail = &member->queue};
 }
 
+/* Both parts in one piece of memory. */
 hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i) {
-    hd_member_t *member = hd_alloc(HD_LINE_PAIR, member_bytes(board->depth));
+    hd_member_t *member = hd_alloc(HD_LINE_PAIR, sizeof(hd_member_t) + shared_bytes(board->depth));
     if (member) {
-        member_init(member);
+        hd_shared_t *shared = (hd_shared_t *)(member + 1);
+        member_init(member, shared);
+        board->member[i] = member;
         /* release: for those who look who has joined (stall.c); others know that all have */
-        __atomic_store_n(&board->member[i], member, __ATOMIC_RELEASE);
+        __atomic_store_n(&board->shared[i], shared, __ATOMIC_RELEASE);
     }
     return member;
 }
@@ -111,17 +115,18 @@ void hd_board_unlock(hd_board_t *board) {
 void hd_board_reset(hd_board_t *board) {
     for (uint32_t i = 0; i < board->n; i++) {
         hd_member_t *m = board->member[i];
+        hd_shared_t *shared = board->shared[i];
         /* relaxed, here and below: nobody uses the board */
         uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_relaxed);
-        hd_data_line_t *lines = atomic_load_explicit(&m->lines, memory_order_relaxed);
+        ptrdiff_t lines = atomic_load_explicit(&shared->lines, memory_order_relaxed);
         if (lines) {
-            memset(lines, 0,
+            memset(hd_lines_at(shared, lines), 0,
                    (size_t)board->depth * board->group->lines_per_slot * sizeof(hd_data_line_t));
         }
-        memset(m, 0, member_bytes(board->depth));
-        member_init(m);
+        memset(shared, 0, shared_bytes(board->depth));
+        member_init(m, shared);
         atomic_store_explicit(&m->staging, staging, memory_order_relaxed);
-        atomic_store_explicit(&m->lines, lines, memory_order_relaxed);
+        atomic_store_explicit(&shared->lines, lines, memory_order_relaxed);
     }
     for (uint32_t d = 0; d < board->depth; d++) {
         hd_exchange_t *x = &board->exchange[d];
@@ -151,7 +156,10 @@ void hd_board_destroy(hd_board_t *board) {
         if (board->member[i]) {
             /* relaxed: the last reference */
             hd_free_local(atomic_load_explicit(&board->member[i]->staging, memory_order_relaxed));
-            hd_free(atomic_load_explicit(&board->member[i]->lines, memory_order_relaxed));
+            ptrdiff_t lines = atomic_load_explicit(&board->shared[i]->lines, memory_order_relaxed);
+            if (lines) {
+                hd_free(hd_lines_at(board->shared[i], lines));
+            }
             hd_free(board->member[i]);
         }
     }
@@ -170,6 +178,7 @@ void hd_board_destroy(hd_board_t *board) {
         hd_free(x->block[0]);
     }
     hd_free(board->member);
+    hd_free(board->shared);
     hd_free(board->exchange);
     if (board->own_tree) {
         hd_tree_destroy(board->own_tree);
@@ -194,7 +203,7 @@ bool hd_board_floor_reaches(hd_board_t *board, hd_member_t *member, uint64_t tar
     /* if nobody lags, the look at all says more than was asked: where the slowest is */
     uint64_t least = member->floor_cursor == 0 ? UINT64_MAX : target;
     for (; member->floor_cursor < board->n; member->floor_cursor++) {
-        hd_member_t *peer = board->member[member->floor_cursor];
+        const hd_shared_t *peer = board->shared[member->floor_cursor];
         /* acquire: pairs with consume; the peer's reads of the slot happen before our writes */
         uint64_t consumed = atomic_load_explicit(&peer->consumed, memory_order_acquire);
         if (consumed < target) {
@@ -225,7 +234,7 @@ void hd_board_consume_early(hd_member_t *member, uint64_t k, uint64_t consumed) 
     }
     hd_delay_point();
     /* release: our reads of these exchanges happen before anybody's reuse of their slots */
-    atomic_store_explicit(&member->consumed, consumed, memory_order_release);
+    atomic_store_explicit(&member->shared->consumed, consumed, memory_order_release);
 }
 
 uint32_t hd_group_member(const hd_group_t *group, uint32_t number) {

@@ -26,9 +26,9 @@ static uint32_t first_peer(const hd_board_t *board, uint64_t k) {
     return board->n > MOST_PEERS ? (uint32_t)(k * MOST_PEERS % board->n) : 0;
 }
 
-static const hd_member_t *peer_at(const hd_board_t *board, uint32_t i) {
+static const hd_shared_t *peer_at(const hd_board_t *board, uint32_t i) {
     /* acquire: pairs with hd_board_add_member; NULL before it has joined */
-    return __atomic_load_n(&board->member[i % board->n], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&board->shared[i % board->n], __ATOMIC_ACQUIRE);
 }
 
 static uint32_t n_peers(const hd_board_t *board) {
@@ -55,14 +55,16 @@ static void check_queue(const hd_member_t *m, uint64_t consumed) {
 }
 
 /* What one member knows of itself, under its lock. */
-static void check_own(const hd_board_t *board, const hd_member_t *m) {
-    uint64_t consumed = load(&m->consumed), open = m->taken - consumed;
+static void check_own(const hd_board_t *board, uint32_t me) {
+    const hd_member_t *m = board->member[me];
+    uint64_t consumed = load(&m->shared->consumed), open = m->taken - consumed;
+    hd_always(m->shared == board->shared[me]);
     hd_always_le(consumed, m->taken);
     hd_always_le(m->floor, consumed);
     hd_always_eq(m->over & 1, 0); /* else it would be consumed */
     hd_always(open >= 64 || m->over >> open == 0);
     for (uint32_t slot = 0; slot < board->depth; slot++) {
-        uint64_t seq = load(&m->lane[slot].seq);
+        uint64_t seq = load(&m->shared->lane[slot].seq);
         hd_always(fits_slot(board, slot, seq));
         hd_always_le(seq, m->taken);
         hd_always(seq <= consumed || seq - consumed <= board->depth / 2); /* the window */
@@ -71,14 +73,14 @@ static void check_own(const hd_board_t *board, const hd_member_t *m) {
 }
 
 /* What I may know of a peer that publishes and consumes meanwhile. */
-static void check_peer(const hd_board_t *board, const hd_member_t *mine, const hd_member_t *peer,
+static void check_peer(const hd_board_t *board, const hd_member_t *mine, const hd_shared_t *peer,
                        uint64_t floor) {
     hd_always_le(floor, load(&peer->consumed)); /* a lower bound when it was computed, and so now */
     for (uint32_t slot = 0; slot < board->depth; slot++) {
         uint64_t seq = load(&peer->lane[slot].seq);
         hd_always(fits_slot(board, slot, seq));
         /* the floor: when it was published, I had consumed what was in the slot before */
-        hd_always_le(seq, load(&mine->consumed) + board->depth);
+        hd_always_le(seq, load(&mine->shared->consumed) + board->depth);
     }
 }
 
@@ -98,9 +100,9 @@ void hd_board_check(const hd_board_t *board, uint32_t me) {
     hd_always_lt(me, board->n);
     hd_always_lt(1, board->depth); /* others have neither windows nor floors */
     uint64_t common = load(&board->floor), floor = common > mine->floor ? common : mine->floor;
-    check_own(board, mine);
+    check_own(board, me);
     for (uint32_t i = 0, first = first_peer(board, mine->taken); i < n_peers(board); i++) {
-        const hd_member_t *peer = peer_at(board, first + i);
+        const hd_shared_t *peer = peer_at(board, first + i);
         if (peer) {
             check_peer(board, mine, peer, floor);
         } else {
@@ -108,14 +110,14 @@ void hd_board_check(const hd_board_t *board, uint32_t me) {
         }
     }
     for (uint32_t slot = 0; slot < board->depth; slot++) {
-        check_exchange(board, slot, load(&mine->consumed));
+        check_exchange(board, slot, load(&mine->shared->consumed));
     }
 }
 
 void hd_board_check_slot(const hd_board_t *board, uint64_t k) {
     uint32_t first = first_peer(board, k);
     for (uint32_t i = 0; k > board->depth && board->depth > 1 && i < n_peers(board); i++) {
-        const hd_member_t *peer = peer_at(board, first + i);
+        const hd_shared_t *peer = peer_at(board, first + i);
         hd_always(peer);
         hd_always_le(k - board->depth, load(&peer->consumed));
     }
@@ -139,7 +141,7 @@ void hd_group_check(const hd_group_t *group) {
     hd_always_eq(group->staged_slot % HD_LINE, 0);
     hd_always_lt(group->staged_slot, (uint32_t)1 << 28); /* a lane's byte count has 28 bits */
     for (uint32_t i = 0; i < group->n; i++) {
-        there += board->member[i] != NULL;
+        there += board->shared[i] != NULL;
     }
     hd_always_le(joined & ~HD_GROUP_ABANDONED, there);
     hd_always_le(atomic_load_explicit(&group->n_left, memory_order_relaxed), there); /* as above */

@@ -308,14 +308,14 @@ static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     uint32_t units = slice->units; /* read while pinned */
     uint64_t began = hd_trace_is_on() ? hd_ticks() : 0;
     /* relaxed, here and below: only told to those who wait too long */
-    atomic_store_explicit(&op->place.member->at_work, 1, memory_order_relaxed);
+    atomic_store_explicit(&op->place.member->shared->at_work, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < taken; i++) {
         ucc_status_t status = hd_work_run(op, work, s, unit + i);
         if (status != UCC_OK) {
             hd_engine_note_failure(op->exchange, op->place.k, status);
         }
     }
-    atomic_store_explicit(&op->place.member->at_work, 0, memory_order_relaxed);
+    atomic_store_explicit(&op->place.member->shared->at_work, 0, memory_order_relaxed);
     if (began) {
         hd_trace_chunk(op, began, s, unit, taken);
     }
@@ -348,8 +348,8 @@ static void abandon_turn(hd_task_t *task) {
     hd_slice_t *slice = &work_of(op)->slice[op->turn];
     hd_engine_note_failure(op->exchange, op->place.k, UCC_ERR_NO_MESSAGE);
     hd_group_poison(op->group, UCC_ERR_NO_MESSAGE);
-    atomic_store_explicit(&op->place.member->at_work, 0,
-                          memory_order_relaxed); /* see work_on_claimed */
+    /* relaxed: see work_on_claimed */
+    atomic_store_explicit(&op->place.member->shared->at_work, 0, memory_order_relaxed);
     finish_claimed(op, op->turn, slice, slice->units, 1);
     end_turn(op);
 }

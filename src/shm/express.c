@@ -34,13 +34,18 @@ static inline void copy_small(void *dst, const void *src, size_t bytes) {
     }
 }
 
+/* Several threads post at this endpoint. Apart, so that who posts alone does not pay for it. */
+static __attribute__((noinline)) void lock(hd_member_t *m) {
+    hd_lock(&m->lock);
+}
+
 /* The next number, published; 0 if it can't be now. */
 static inline __attribute__((always_inline)) uint64_t
 publish(const hd_place_t *at, const hd_call_t *call, const void *data, size_t bytes) {
     hd_board_t *board = at->board;
     hd_member_t *m = at->member;
     if (at->locked) {
-        hd_lock(&m->lock);
+        lock(m);
     }
     uint64_t k = m->taken + 1;
     bool may = !m->queue && hd_board_may_publish(board, m, k) &&
@@ -53,7 +58,7 @@ publish(const hd_place_t *at, const hd_call_t *call, const void *data, size_t by
         return 0;
     }
     hd_checked(hd_board_check_slot(board, k));
-    hd_lane_t *lane = &m->lane[k & board->mask];
+    hd_lane_t *lane = &m->shared->lane[k & board->mask];
     if (in_lines(bytes)) {
         hd_lane_fill_lines(lane, k, call->signature, hd_lines_of(board, at->me, k), data, bytes);
     } else {
@@ -123,7 +128,7 @@ static inline bool look_at_all(const hd_place_t *at, const hd_call_t *call, size
     return true;
 }
 
-/* Several threads post at this endpoint. */
+/* Likewise. */
 static __attribute__((noinline)) void consume_locked(const hd_place_t *at, uint64_t k,
                                                      bool saw_all) {
     hd_lock(&at->member->lock);

@@ -218,7 +218,7 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
         return UCC_ERR_NO_MEMORY;
     }
     /* relaxed: only told (stall.c) */
-    atomic_store_explicit(&group->board->member[ep]->thread, -hd_thread_number(),
+    atomic_store_explicit(&group->board->shared[ep]->thread, -hd_thread_number(),
                           memory_order_relaxed);
     /* acq_rel: hands on my member and locality; the last one takes in everybody's */
     uint32_t before = atomic_fetch_add_explicit(&group->joined, 1, memory_order_acq_rel);

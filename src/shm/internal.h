@@ -42,15 +42,14 @@ void hd_board_consume_early(hd_member_t *member, uint64_t k, uint64_t consumed);
 /* May `member` publish number k now (window and floor)? Under the member's lock. */
 static inline bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, uint64_t k) {
     uint64_t depth = board->depth;
-    if (depth == 1) {
-        return true; /* the pool hands the board out only when all have left it */
-    }
+    hd_assert_lt(1, depth); /* of the others, the pool hands one out only when all have left it */
     /* relaxed: our own count, only we write it */
-    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
-    if (k - consumed > depth / 2) {
+    uint64_t consumed = atomic_load_explicit(&member->shared->consumed, memory_order_relaxed);
+    if (2 * (k - consumed) > depth) {
         return false;
     }
-    return k <= depth || member->floor >= k - depth ||
+    /* signed: in the first round of the ring, nobody has to have consumed anything */
+    return (int64_t)member->floor >= (int64_t)(k - depth) ||
            hd_board_floor_reaches(board, member, k - depth);
 }
 
@@ -59,11 +58,12 @@ static inline bool hd_board_may_publish(hd_board_t *board, hd_member_t *member, 
 static inline void hd_board_consume(hd_board_t *board, hd_member_t *member, uint64_t k,
                                     bool saw_all) {
     uint64_t half = board->depth / 2;
-    if (saw_all && k > half && member->floor < k - half) {
+    if (saw_all && (int64_t)member->floor < (int64_t)(k - half)) { /* signed: as above */
         member->floor = k - half;
     }
+    hd_shared_t *shared = member->shared;
     /* relaxed: our own count, only we write it */
-    uint64_t consumed = atomic_load_explicit(&member->consumed, memory_order_relaxed);
+    uint64_t consumed = atomic_load_explicit(&shared->consumed, memory_order_relaxed);
     hd_assert_lt(consumed, k); /* over once */
     hd_assert_le(k, member->taken);
     hd_assert_le(k - consumed, half); /* the window, for it was published */
@@ -73,18 +73,24 @@ static inline void hd_board_consume(hd_board_t *board, hd_member_t *member, uint
     }
     hd_delay_point();
     /* release: our reads of this exchange happen before anybody's reuse of its slot */
-    atomic_store_explicit(&member->consumed, k, memory_order_release);
+    atomic_store_explicit(&shared->consumed, k, memory_order_release);
 }
 
 static inline hd_lane_t *hd_board_lane(const hd_board_t *board, uint32_t i, uint64_t k) {
-    return &board->member[i]->lane[k & board->mask];
+    return &board->shared[i]->lane[k & board->mask];
+}
+
+static inline hd_data_line_t *hd_lines_at(const hd_shared_t *shared, ptrdiff_t lines) {
+    return (hd_data_line_t *)((uintptr_t)shared + (uintptr_t)lines);
 }
 
 /* Member i's lines for number k; NULL: it has none yet. */
 static inline hd_data_line_t *hd_lines_of(const hd_board_t *board, uint32_t i, uint64_t k) {
+    const hd_shared_t *shared = board->shared[i];
     /* acquire: pairs with the release that installed the zeroed lines */
-    hd_data_line_t *lines = atomic_load_explicit(&board->member[i]->lines, memory_order_acquire);
-    return lines ? lines + (k & board->mask) * board->group->lines_per_slot : NULL;
+    ptrdiff_t lines = atomic_load_explicit(&shared->lines, memory_order_acquire);
+    return lines ? hd_lines_at(shared, lines) + (k & board->mask) * board->group->lines_per_slot
+                 : NULL;
 }
 
 /* --- lane.c: publishing, and looking at what the others have published ------------------------ */

@@ -18,22 +18,26 @@ static size_t slot_of(const hd_op_t *op) {
 /* Both rings are installed by whoever needs them first: two operations of one endpoint may be
  * launched by two threads at once (a post, and a progress call that drains the queue). */
 static hd_data_line_t *own_lines(hd_op_t *op) {
-    hd_member_t *m = op->place.member;
+    hd_shared_t *shared = op->place.member->shared;
     size_t run = op->group->lines_per_slot;
     /* acquire: pairs with the release below, for the zeroed memory */
-    hd_data_line_t *lines = atomic_load_explicit(&m->lines, memory_order_acquire);
+    ptrdiff_t lines = atomic_load_explicit(&shared->lines, memory_order_acquire);
     if (!lines) {
         hd_data_line_t *mine =
             hd_alloc(HD_LINE_PAIR, op->place.board->depth * run * sizeof(hd_data_line_t));
+        ptrdiff_t offset = (ptrdiff_t)((uintptr_t)mine - (uintptr_t)shared);
+        if (!mine) {
+            return NULL;
+        }
         /* acq_rel: publishes the zeroes, or takes the winner's */
-        if (!mine || atomic_compare_exchange_strong_explicit(
-                         &m->lines, &lines, mine, memory_order_acq_rel, memory_order_acquire)) {
-            lines = mine;
+        if (atomic_compare_exchange_strong_explicit(&shared->lines, &lines, offset,
+                                                    memory_order_acq_rel, memory_order_acquire)) {
+            lines = offset;
         } else {
             hd_free(mine);
         }
     }
-    return lines ? lines + slot_of(op) * run : NULL;
+    return hd_lines_at(shared, lines) + slot_of(op) * run;
 }
 
 static uint8_t *own_staging(hd_op_t *op) {

@@ -18,8 +18,10 @@ enum { LEFT = UCC_ERR_NOT_FOUND, INHERITED = UCC_ERR_NOT_SUPPORTED };
 
 uint64_t hd_group_leave(hd_group_t *group, uint32_t ep) {
     uint64_t last = group->board->member[ep]->taken;
-    /* release: the numbers I have taken; pairs with has_left */
-    if (atomic_exchange_explicit(&group->board->member[ep]->left, 1, memory_order_release) == 0) {
+    hd_shared_t *shared = group->board->shared[ep];
+    shared->last = last;
+    /* release: the last number; pairs with has_left */
+    if (atomic_exchange_explicit(&shared->left, 1, memory_order_release) == 0) {
         /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers
            must see it or be seen by a leaver who looks for them after this */
         uint32_t before = atomic_fetch_add_explicit(&group->n_left, 1, memory_order_seq_cst);
@@ -32,9 +34,9 @@ uint64_t hd_group_leave(hd_group_t *group, uint32_t ep) {
 
 static bool has_left(const hd_group_t *group, uint32_t ep) {
     /* acquire: pairs with hd_board_add_member; not all may have joined */
-    const hd_member_t *member = __atomic_load_n(&group->board->member[ep], __ATOMIC_ACQUIRE);
+    const hd_shared_t *shared = __atomic_load_n(&group->board->shared[ep], __ATOMIC_ACQUIRE);
     /* acquire: pairs with hd_group_leave */
-    return member && atomic_load_explicit(&member->left, memory_order_acquire) != 0;
+    return shared && atomic_load_explicit(&shared->left, memory_order_acquire) != 0;
 }
 
 bool hd_group_has_leavers(const hd_group_t *group) {
@@ -48,7 +50,7 @@ static bool took_no_part(const hd_op_t *op, uint32_t i) {
     if (board->entry && !hd_match_has_joined(board, i)) {
         return true;
     }
-    return op->numbered && board->member[i]->taken < op->place.k; /* its last one: see has_left */
+    return op->numbered && board->shared[i]->last < op->place.k; /* see has_left */
 }
 
 static void say_missed(const hd_op_t *op, uint64_t ep) {

@@ -61,7 +61,7 @@ static ucc_status_t wait_for_failure(hd_op_t *op) {
 /* --- writing ---------------------------------------------------------------------------------- */
 
 static _Atomic uint32_t *writing(const hd_group_t *group, uint32_t ep) {
-    return &group->board->member[ep]->writing;
+    return &group->board->shared[ep]->writing;
 }
 
 static void put(const hd_op_t *op, uint32_t i, const uint8_t *buffer, const uint8_t *src) {

@@ -9,14 +9,14 @@
 #include "shm/outer.h"
 #include "shm/phases.h"
 
-/* Endpoint e's member of the main board; NULL: e has not joined. */
-static hd_member_t *member_of(const hd_group_t *group, uint32_t e) {
+/* What peers see of endpoint e on the main board; NULL: e has not joined. */
+static hd_shared_t *shared_of(const hd_group_t *group, uint32_t e) {
     /* acquire: pairs with the release in hd_board_add_member */
-    return __atomic_load_n(&group->board->member[e], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&group->board->shared[e], __ATOMIC_ACQUIRE);
 }
 
 static bool is_absent(const void *arg, uint32_t e) {
-    return !member_of(arg, e);
+    return !shared_of(arg, e);
 }
 
 /* The same, asked by a number in the team: is it one of this process's? */
@@ -47,8 +47,8 @@ typedef struct need {
     const char *what; /* follows the members' names; NULL: the outer stage knows for whom */
 } need_t;
 
-static uint64_t consumed_of(const hd_member_t *member) {
-    return atomic_load_explicit(&member->consumed, memory_order_relaxed); /* only told */
+static uint64_t consumed_of(const hd_shared_t *shared) {
+    return atomic_load_explicit(&shared->consumed, memory_order_relaxed); /* only told */
 }
 
 static bool has_not_joined(const need_t *need, uint32_t i) {
@@ -79,19 +79,19 @@ static bool owes_a_line_below(const need_t *need, uint32_t i) {
 
 static bool is_at_work(const need_t *need, uint32_t i) {
     /* relaxed: only told */
-    return atomic_load_explicit(&need->op->place.board->member[i]->at_work, memory_order_relaxed) !=
+    return atomic_load_explicit(&need->op->place.board->shared[i]->at_work, memory_order_relaxed) !=
            0;
 }
 
 static bool is_writing(const need_t *need, uint32_t i) {
-    const hd_member_t *member = member_of(need->op->group, i);
+    const hd_shared_t *shared = shared_of(need->op->group, i);
     /* relaxed: only told */
-    return member && atomic_load_explicit(&member->writing, memory_order_relaxed) != 0;
+    return shared && atomic_load_explicit(&shared->writing, memory_order_relaxed) != 0;
 }
 
 static bool holds_the_floor(const need_t *need, uint32_t i) {
     const hd_op_t *op = need->op;
-    return consumed_of(op->place.board->member[i]) + op->place.board->depth < op->place.k;
+    return consumed_of(op->place.board->shared[i]) + op->place.board->depth < op->place.k;
 }
 
 /* Who is asked: the members of the board, or, as long as there is none, the team's endpoints. */
@@ -117,7 +117,7 @@ static need_t of_queued(const hd_op_t *op) {
     if (!hd_group_is_complete(op->group)) {
         return of_joining(op);
     }
-    if (op->place.k - consumed_of(op->place.member) > half) {
+    if (op->place.k - consumed_of(op->place.member->shared) > half) {
         return (need_t){op, NULL, "its own operations before it to end"};
     }
     return (need_t){op, holds_the_floor, " to end what came before"};
@@ -192,23 +192,23 @@ static const char *type_of(const hd_lane_t *lane) {
 }
 
 /* The lane of the highest number that this member of a board has published; NULL: none yet. */
-static const hd_lane_t *last_lane(const hd_board_t *board, const hd_member_t *member,
+static const hd_lane_t *last_lane(const hd_board_t *board, const hd_shared_t *shared,
                                   uint64_t *last) {
     const hd_lane_t *lane = NULL;
     *last = 0;
     for (uint32_t d = 0; d < board->depth; d++) {
         /* acquire: the lane's signature is that of this number, or of a later one */
-        uint64_t k = atomic_load_explicit(&member->lane[d].seq, memory_order_acquire);
+        uint64_t k = atomic_load_explicit(&shared->lane[d].seq, memory_order_acquire);
         if (k > *last) {
             *last = k;
-            lane = &member->lane[d];
+            lane = &shared->lane[d];
         }
     }
     return lane;
 }
 
 /* The collectives of the team's main order: where a peer stands among them. */
-static void add_position(hd_text_t *text, const hd_board_t *main, const hd_member_t *peer) {
+static void add_position(hd_text_t *text, const hd_board_t *main, const hd_shared_t *peer) {
     uint64_t last, first = consumed_of(peer) + 1;
     const hd_lane_t *lane = last_lane(main, peer, &last);
     if (!lane) {
@@ -223,7 +223,7 @@ static void add_position(hd_text_t *text, const hd_board_t *main, const hd_membe
 
 /* What is known of a peer's thread. Whoever joined it need not be who uses it. answers: the caller
  * does not wait itself, but answers who asks. */
-static void add_thread(hd_text_t *text, const hd_member_t *peer, bool answers) {
+static void add_thread(hd_text_t *text, const hd_shared_t *peer, bool answers) {
     /* relaxed: only told */
     int32_t thread = atomic_load_explicit(&peer->thread, memory_order_relaxed);
     bool joined = thread < 0;
@@ -242,7 +242,7 @@ static void add_thread(hd_text_t *text, const hd_member_t *peer, bool answers) {
 /* "(last in allreduce 16; its thread sleeps)" */
 static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     const hd_group_t *group = op->group;
-    const hd_member_t *peer = member_of(group, hd_op_member(op, i));
+    const hd_shared_t *peer = shared_of(group, hd_op_member(op, i));
     if (!peer) {
         hd_text_add(text, " (has not joined)");
         return;
@@ -287,7 +287,7 @@ static void add_summary(hd_text_t *text, const need_t *need) {
         if (!need->from(need, i)) {
             continue;
         }
-        const hd_member_t *peer = member_of(need->op->group, hd_op_member(need->op, i));
+        const hd_shared_t *peer = shared_of(need->op->group, hd_op_member(need->op, i));
         absent += !peer;
         /* relaxed: only told */
         int32_t thread = peer ? atomic_load_explicit(&peer->thread, memory_order_relaxed) : 0;
@@ -425,14 +425,14 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
         *waits = (hd_op_waits_t){.k = op->place.k, .board = op->place.board, .use = use};
     }
     if (op->place.board == group->board) {
-        hd_member_t *member = op->place.member;
+        hd_shared_t *shared = op->place.member->shared;
         /* relaxed, both: only told */
-        atomic_store_explicit(&member->waits_since, stall->since, memory_order_relaxed);
-        atomic_store_explicit(&member->waits_for, op->place.k, memory_order_relaxed);
+        atomic_store_explicit(&shared->waits_since, stall->since, memory_order_relaxed);
+        atomic_store_explicit(&shared->waits_for, op->place.k, memory_order_relaxed);
     }
     if (!hd_stall_is_helping()) {
         /* relaxed: only told; so is every use of it */
-        atomic_store_explicit(&member_of(group, hd_op_own_member(op))->thread, hd_thread_number(),
+        atomic_store_explicit(&shared_of(group, hd_op_own_member(op))->thread, hd_thread_number(),
                               memory_order_relaxed);
     }
     if (hd_stall_is_due(stall, now, group->stall) && may_speak(op, stall)) {
@@ -454,11 +454,11 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
 
 /* --- what endpoints do, for who asks ---------------------------------------------------------- */
 
-static void add_since(hd_text_t *text, const hd_member_t *member, uint64_t now) {
+static void add_since(hd_text_t *text, const hd_shared_t *shared, uint64_t now) {
     /* relaxed, both: only told */
-    uint64_t k = atomic_load_explicit(&member->waits_for, memory_order_relaxed);
-    uint64_t since = atomic_load_explicit(&member->waits_since, memory_order_relaxed);
-    if (k > consumed_of(member) && since && now > since) {
+    uint64_t k = atomic_load_explicit(&shared->waits_for, memory_order_relaxed);
+    uint64_t since = atomic_load_explicit(&shared->waits_since, memory_order_relaxed);
+    if (k > consumed_of(shared) && since && now > since) {
         hd_text_add(text, ", has waited %.1f s in %llu", hd_ticks_to_seconds(now - since),
                     (unsigned long long)k);
     }
@@ -469,23 +469,23 @@ void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *t
     uint64_t now = hd_ticks();
     hd_text_t more = {0};
     for (uint32_t e = 0; e < group->n && e < MOST; e++) {
-        const hd_member_t *member = member_of(group, e);
+        const hd_shared_t *shared = shared_of(group, e);
         hd_text_t text = {0};
         hd_text_add(&text, "endpoint %u: ", group->numbers ? group->numbers[e] : e);
-        if (!member) {
+        if (!shared) {
             hd_text_add(&text, "has not joined");
         } else {
             /* relaxed: only told */
-            bool left = atomic_load_explicit(&member->left, memory_order_relaxed) != 0;
+            bool left = atomic_load_explicit(&shared->left, memory_order_relaxed) != 0;
             hd_text_add(&text, "%s", left ? "has left; " : "");
             if (group->n > 1) {
-                add_position(&text, group->board, member);
+                add_position(&text, group->board, shared);
             } else { /* an only endpoint publishes no lane for swaps */
                 hd_text_add(&text, "through with all collectives up to %llu",
-                            (unsigned long long)consumed_of(member));
+                            (unsigned long long)consumed_of(shared));
             }
-            add_since(&text, member, now);
-            add_thread(&text, member, true);
+            add_since(&text, shared, now);
+            add_thread(&text, shared, true);
         }
         line(to, text.line);
     }

@@ -9,7 +9,8 @@
  *             main board      number k taken at post, depth 8
  *             persistent      a private board per init number; number k = occurrence, depth 4
  *             tagged and other matched ones: a board of depth 1 from a pool; number = use of it
- * MEMBER    what one endpoint owns of a board: its lanes, its consumed count, its window.
+ * MEMBER    what one endpoint alone uses of a board: its numbers, its window, its queue.
+ * SHARED    what its peers touch of it: its lanes, its consumed count.
  * LANE      one member's slot for exchange k: sequence, signature, regime, payload or pointer.
  * EXCHANGE  what the members share about number k beyond lanes: arrival blocks, result, work.
  *
@@ -55,6 +56,7 @@
 typedef struct hd_group hd_group_t;
 typedef struct hd_board hd_board_t;
 typedef struct hd_member hd_member_t;
+typedef struct hd_shared hd_shared_t;
 typedef struct hd_op hd_op_t;
 typedef struct hd_outer hd_outer_t;
 typedef struct hd_outer_memory hd_outer_memory_t;
@@ -99,22 +101,16 @@ typedef struct hd_data_line {
 _Static_assert(sizeof(hd_data_line_t) == HD_LINE && offsetof(hd_data_line_t, seq) == 0,
                "a line of data is a line, which its number fills up");
 
-struct hd_member {
+/* Written by its owner, read by all. */
+struct hd_shared {
     /* line 1: read by peers when they compute the floor; written by the owner at completion */
     alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
-    _Atomic uint32_t left; /* main board: the endpoint has left the team; `taken` is its last */
-    /* line 2: the owner's; under `lock` when several threads use the endpoint */
-    alignas(HD_LINE_PAIR) hd_lock_t lock;
-    uint64_t taken;        /* last number given to a post */
-    uint64_t over;         /* bit i: consumed + 1 + i is over */
-    uint64_t floor;        /* a lower bound of everybody's consumed */
-    uint32_t floor_cursor; /* members below it are known to have consumed floor_target */
-    uint64_t floor_target;
-    hd_op_t *queue, **queue_tail;
-    uint64_t queue_deadline;         /* the earliest of those in the queue; 0: none */
-    _Atomic(uint8_t *) staging;      /* depth slots of group->staged_slot; NULL until first use */
-    _Atomic(hd_data_line_t *) lines; /* depth runs of group->lines_per_slot; likewise */
-    _Atomic uint32_t writing;        /* main board: puts of mine inside their copies (put.c) */
+    _Atomic uint32_t left; /* main board: the endpoint has left the team ... */
+    uint64_t last;         /* ... and this is the last number that it has taken; before `left` */
+    /* depth runs of group->lines_per_slot lines: how far from here; 0 until first use */
+    _Atomic ptrdiff_t lines;
+    alignas(HD_LINE) _Atomic uint32_t
+        writing; /* main board: puts of mine inside their copies (put.c) */
     /* for those who wait for this member too long (stall.c) */
     _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not known */
     _Atomic uint32_t at_work; /* inside a chunk of the engine */
@@ -123,9 +119,21 @@ struct hd_member {
     hd_lane_t lane[]; /* depth of them */
 };
 
-_Static_assert(offsetof(hd_member_t, lock) == HD_LINE_PAIR,
-               "what peers read of a member has lines of its own");
-_Static_assert(offsetof(hd_member_t, lane) % HD_LINE_PAIR == 0, "lanes begin at a pair of lines");
+_Static_assert(offsetof(hd_shared_t, lane) == HD_LINE_PAIR, "lanes begin at a pair of lines");
+
+/* Under `lock` when several threads use the endpoint. */
+struct hd_member {
+    alignas(HD_LINE_PAIR) hd_lock_t lock;
+    hd_shared_t *shared;
+    uint64_t taken; /* last number given to a post */
+    uint64_t over;  /* bit i: consumed + 1 + i is over */
+    uint64_t floor; /* a lower bound of everybody's consumed */
+    hd_op_t *queue, **queue_tail;
+    uint64_t queue_deadline; /* the earliest of those in the queue; 0: none */
+    uint64_t floor_target;
+    uint32_t floor_cursor;      /* members below it are known to have consumed floor_target */
+    _Atomic(uint8_t *) staging; /* depth slots of group->staged_slot; NULL until first use */
+};
 
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's
  * first endpoint, read by those to whom hd_tree_release names it. */
@@ -253,6 +261,7 @@ struct hd_board {
     hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
     hd_exchange_t *exchange;  /* depth of them */
     hd_member_t **member;     /* by number; allocated by (and near) their endpoints */
+    hd_shared_t **shared;     /* likewise */
     alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
     /* boards found by matching (match.c): */
     struct hd_match_entry *entry;

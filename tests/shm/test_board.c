@@ -52,9 +52,9 @@ Test(board, knows_the_floor_without_a_scan_after_seeing_all_lanes) {
 
 Test(board, counts_only_a_prefix_as_consumed) {
     consume(0, 2, 2, false);
-    cr_assert_eq(atomic_load(&board->member[0]->consumed), 0);
+    cr_assert_eq(atomic_load(&board->shared[0]->consumed), 0);
     consume(0, 1, 1, false);
-    cr_assert_eq(atomic_load(&board->member[0]->consumed), 2);
+    cr_assert_eq(atomic_load(&board->shared[0]->consumed), 2);
 }
 
 Test(board, shares_a_floor_that_one_member_computed) {
@@ -70,6 +70,6 @@ Test(board, starts_afresh_after_a_reset) {
         consume(i, 1, DEPTH, false);
     }
     hd_board_reset(board);
-    cr_assert_eq(atomic_load(&board->member[1]->consumed), 0);
+    cr_assert_eq(atomic_load(&board->shared[1]->consumed), 0);
     cr_assert_not(hd_board_may_publish(board, board->member[1], DEPTH / 2 + 1));
 }

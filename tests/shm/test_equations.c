@@ -82,30 +82,30 @@ Test(equations, hold_at_first_and_after_some_rounds_of_the_ring) {
 
 Test(equations, nobody_consumes_what_it_has_not_taken) {
     pass(5);
-    atomic_store(&board->member[1]->consumed, 6);
+    atomic_store(&board->shared[1]->consumed, 6);
     cr_assert(finds("consumed <= m->taken"));
 }
 
 Test(equations, a_lane_carries_numbers_of_its_slot) {
     pass(5);
-    atomic_store(&board->member[2]->lane[3].seq, 4);
+    atomic_store(&board->shared[2]->lane[3].seq, 4);
     cr_assert(finds("fits_slot(board, slot, seq)"));
 }
 
 Test(equations, no_floor_is_above_what_somebody_has_consumed) {
     pass(5);
     board->member[0]->floor = 5;
-    atomic_store(&board->member[1]->consumed, 4);
+    atomic_store(&board->shared[1]->consumed, 4);
     cr_assert(finds("floor <= load(&peer->consumed)"));
 }
 
 Test(equations, a_slot_is_not_used_before_all_have_consumed_its_last_number) {
     pass(SMALL_DEPTH);
-    atomic_store(&board->member[2]->consumed, 0);
+    atomic_store(&board->shared[2]->consumed, 0);
     board->member[2]->floor = board->member[1]->floor = board->member[0]->floor = 0;
     atomic_store(&board->floor, 0);
     for (uint32_t slot = 0; slot < SMALL_DEPTH; slot++) { /* nor has it published anything */
-        atomic_store(&board->member[2]->lane[slot].seq, 0);
+        atomic_store(&board->shared[2]->lane[slot].seq, 0);
     }
     cr_assert(finds("k - board->depth <= load(&peer->consumed)"));
 }

@@ -39,7 +39,7 @@ static void move_on_to(uint64_t last) {
     for (uint32_t i = 0; i < n; i++) {
         hd_member_t *m = board->member[i];
         m->taken = m->floor = m->floor_target = last;
-        atomic_store(&m->consumed, last);
+        atomic_store(&m->shared->consumed, last);
     }
     atomic_store(&board->floor, last);
 }

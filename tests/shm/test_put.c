@@ -188,24 +188,24 @@ Test(put, a_root_that_comes_after_a_leafs_time_out_writes_nothing) {
 }
 
 Test(put, a_time_out_is_reported_when_the_last_writer_has_left) {
-    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    hd_shared_t **shared = heddle_ep_team(ep[0])->group->board->shared;
     ucc_coll_req_h request = post(0, UCC_COLL_TYPE_BCAST, 1e-3);
     /* as if the root were inside its copy */
-    atomic_fetch_add(&member[2]->writing, 1);
+    atomic_fetch_add(&shared[2]->writing, 1);
     cr_assert_eq(heddle_wait(request, 0.05), UCC_INPROGRESS);
-    atomic_fetch_sub(&member[2]->writing, 1);
+    atomic_fetch_sub(&shared[2]->writing, 1);
     cr_assert_eq(end_of(request), UCC_ERR_TIMED_OUT);
 }
 
 Test(put, an_abort_is_reported_when_the_last_writer_has_left) {
-    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    hd_shared_t **shared = heddle_ep_team(ep[0])->group->board->shared;
     ucc_coll_req_h before = post(0, UCC_COLL_TYPE_ALLTOALL, 0);
-    atomic_fetch_add(&member[1]->writing, 1);
+    atomic_fetch_add(&shared[1]->writing, 1);
     cr_assert_eq(heddle_team_abort(heddle_ep_team(ep[3])), UCC_OK);
     ucc_coll_req_h after = post(3, UCC_COLL_TYPE_ALLGATHER, 0); /* never launched */
     cr_assert_eq(heddle_wait(before, 0.02), UCC_INPROGRESS);
     cr_assert_eq(heddle_wait(after, 0.02), UCC_INPROGRESS);
-    atomic_fetch_sub(&member[1]->writing, 1);
+    atomic_fetch_sub(&shared[1]->writing, 1);
     cr_assert_eq(end_of(before), HEDDLE_ERR_ABORTED);
     cr_assert_eq(end_of(after), HEDDLE_ERR_ABORTED);
 }
@@ -244,19 +244,19 @@ static void open_with_stall(void) {
 TestSuite(put_stall, .init = open_with_stall, .fini = teardown);
 
 Test(put_stall, names_the_writer_also_where_the_request_has_been_on_a_smaller_board) {
-    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    hd_shared_t **shared = heddle_ep_team(ep[0])->group->board->shared;
     use_in_a_pair();
-    atomic_fetch_add(&member[3]->writing, 1);
+    atomic_fetch_add(&shared[3]->writing, 1);
     cr_assert_eq(heddle_team_abort(heddle_ep_team(ep[3])), UCC_OK);
     ucc_coll_req_h request = post(1, UCC_COLL_TYPE_ALLGATHER, 0);
     cr_assert_eq(heddle_wait(request, 0.3), UCC_INPROGRESS);
     cr_assert_gt(told, 0);
-    atomic_fetch_sub(&member[3]->writing, 1);
+    atomic_fetch_sub(&shared[3]->writing, 1);
     cr_assert_eq(end_of(request), HEDDLE_ERR_ABORTED);
 }
 
 Test(put, a_post_without_memory_is_over_when_the_last_writer_has_left) {
-    hd_member_t **member = heddle_ep_team(ep[0])->group->board->member;
+    hd_shared_t **shared = heddle_ep_team(ep[0])->group->board->shared;
     ucc_coll_req_h request;
     ucc_coll_args_t args = one_sided(UCC_COLL_TYPE_ALLGATHER);
     args.mask |= UCC_COLL_ARGS_FIELD_TAG;
@@ -264,12 +264,12 @@ Test(put, a_post_without_memory_is_over_when_the_last_writer_has_left) {
     args.src.info = at(memory[0] + 64, 1000);
     args.dst.info = at(memory[0] + 65536, 1000 * N);
     cr_assert_eq(ucc_collective_init(&args, &request, heddle_ep_team(ep[0])), UCC_OK);
-    atomic_fetch_add(&member[1]->writing, 1);
+    atomic_fetch_add(&shared[1]->writing, 1);
     hd_alloc_fail_after(0);
     (void)ucc_collective_post(request);
     hd_alloc_fail_after(-1);
     cr_assert_eq(heddle_wait(request, 0.02), UCC_INPROGRESS);
-    atomic_fetch_sub(&member[1]->writing, 1);
+    atomic_fetch_sub(&shared[1]->writing, 1);
     cr_assert_eq(end_of(request), UCC_ERR_NO_MEMORY);
 }
 
@@ -310,7 +310,7 @@ Test(put, a_team_is_destroyed_when_the_last_writer_has_left) {
         }
         cr_assert_eq(ucc_team_create_test(teams[0]), UCC_INPROGRESS);
         cr_assert_eq(ucc_team_create_test(teams[1]), UCC_OK); /* the last to join */
-        hd_member_t *writer = teams[0]->group->board->member[1 - leaver];
+        hd_shared_t *writer = teams[0]->group->board->shared[1 - leaver];
         atomic_fetch_add(&writer->writing, 1);
         cr_assert_eq(ucc_team_destroy(teams[leaver]), UCC_INPROGRESS);
         cr_assert_eq(ucc_team_destroy(teams[leaver]), UCC_INPROGRESS);

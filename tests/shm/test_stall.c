@@ -603,7 +603,7 @@ Test(stall, a_chunk_whose_thread_has_ended_in_it_is_nobody_s_work) {
     pthread_create(&thread, NULL, post_and_wait, &posting);
     pthread_join(thread, NULL);
     cr_assert_eq(heddle_wait(request, -1), UCC_ERR_NO_MESSAGE);
-    cr_assert_eq(atomic_load(&heddle_ep_team(crew.ep[1])->group->board->member[1]->at_work), 0);
+    cr_assert_eq(atomic_load(&heddle_ep_team(crew.ep[1])->group->board->shared[1]->at_work), 0);
 }
 
 /* --- who is not there any more ---------------------------------------------------------------- */
@@ -637,8 +637,8 @@ Test(stall, a_progress_thread_is_not_taken_for_whom_it_progresses) {
         cr_assert_lt(test_now(), deadline.end);
         usleep(1000);
     }
-    const hd_member_t *member = heddle_ep_team(crew.ep[0])->group->board->member[0];
-    cr_assert_eq(member->thread, -hd_thread_number(), "it is known who joined, and no more");
+    const hd_shared_t *shared = heddle_ep_team(crew.ep[0])->group->board->shared[0];
+    cr_assert_eq(shared->thread, -hd_thread_number(), "it is known who joined, and no more");
     post(crew.ep[1], barrier_args());
     cr_assert_eq(heddle_wait(request, 20), UCC_OK);
 }

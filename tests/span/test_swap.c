@@ -155,7 +155,7 @@ static int goes_past_the_bits(const process_t *process, void *arg) {
     bool ok = true;
     (void)arg;
     member->taken = member->floor = start;
-    atomic_store(&member->consumed, start);
+    atomic_store(&member->shared->consumed, start);
     atomic_store(&s.team->group->board->floor, start);
     s.team->crossing->team->swaps->latest = start;
     process_barrier(process);
