@@ -373,7 +373,9 @@ ucc_status_t hd_relay_data(hd_op_t *op, const void **data) {
         return UCC_INPROGRESS;
     }
     const hd_release_t *line = line_at(op, op->release.from);
-    *data = op->plan.data == HD_REGIME_INLINE ? line->payload : line->data;
+    *data = op->plan.data == HD_REGIME_INLINE
+                ? line->payload
+                : (const uint8_t *)((uintptr_t)op->exchange + (uintptr_t)line->at);
     return status;
 }
 
@@ -394,7 +396,8 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data) {
         return UCC_ERR_NO_MEMORY;
     }
     memcpy(staging, data, op->call.bytes);
-    hand_on(op, UCC_OK, &staging, sizeof(staging));
+    ptrdiff_t at = (ptrdiff_t)((uintptr_t)staging - (uintptr_t)op->exchange);
+    hand_on(op, UCC_OK, &at, sizeof(at));
     return UCC_OK;
 }
 

@@ -132,6 +132,14 @@ static inline hd_regime_t hd_lane_regime(const hd_lane_t *lane) {
 static inline size_t hd_lane_bytes(const hd_lane_t *lane) {
     return lane->regime_bytes & 0x0fffffffu;
 }
+/* LINES, STAGED: where the payload begins. */
+static inline const uint8_t *hd_lane_data(const hd_lane_t *lane) {
+    return (const uint8_t *)((uintptr_t)lane + (uintptr_t)lane->at);
+}
+/* By the lane's owner: it begins there. */
+static inline void hd_lane_point(hd_lane_t *lane, const void *data) {
+    lane->at = (ptrdiff_t)((uintptr_t)data - (uintptr_t)lane);
+}
 /* Has member i published number k? */
 static inline bool hd_lane_is_there(const hd_lane_t *lane, uint64_t k) {
     /* acquire: pairs with the release in publish; the payload is readable after it */
@@ -143,7 +151,7 @@ static inline void hd_lane_prefetch(const hd_lane_t *lane) {
     enum { MOST = 1024 };
     size_t bytes = hd_lane_regime(lane) == HD_REGIME_STAGED ? hd_lane_bytes(lane) : 0;
     for (size_t at = 0; at < bytes && at < MOST; at += HD_LINE) {
-        __builtin_prefetch(lane->data + at);
+        __builtin_prefetch(hd_lane_data(lane) + at);
     }
 }
 /* The payload is one block; takes it if it has as many bytes as expected, else fails the team. */

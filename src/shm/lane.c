@@ -61,7 +61,7 @@ static uint8_t *own_staging(hd_op_t *op) {
 /* The lane goes out first, so that readers' misses on the lines overlap with our writing them. */
 void hd_lane_fill_lines(hd_lane_t *lane, uint64_t k, uint32_t signature, hd_data_line_t *line,
                         const uint8_t *data, size_t bytes) {
-    lane->data = (const uint8_t *)line;
+    hd_lane_point(lane, line);
     hd_lane_fill(lane, k, signature, HD_REGIME_LINES, bytes);
     for (size_t at = 0; at < bytes; at += HD_LINE_DATA, line++) {
         size_t left = bytes - at;
@@ -135,7 +135,7 @@ static inline __attribute__((always_inline)) ucc_status_t put(hd_op_t *op, const
             break;
         }
         memcpy(staging, data, bytes);
-        op->lane->data = staging;
+        hd_lane_point(op->lane, staging);
         publish(op, bytes);
         break;
     }
@@ -165,7 +165,7 @@ void *hd_lane_staging(hd_op_t *op) {
 static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes,
                        uint8_t *dst) {
     hd_assert_le(offset + bytes, hd_lane_bytes(lane));
-    const hd_data_line_t *line = (const hd_data_line_t *)(const void *)lane->data;
+    const hd_data_line_t *line = (const hd_data_line_t *)(const void *)hd_lane_data(lane);
     size_t last = (offset + bytes + HD_LINE_DATA - 1) / HD_LINE_DATA;
     for (size_t i = offset / HD_LINE_DATA; i < last; i++) {
         /* acquire: pairs with the release in publish_lines */
@@ -196,7 +196,7 @@ bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes
     case HD_REGIME_LINES:
         return read_lines(lane, k, offset, bytes, dst);
     case HD_REGIME_STAGED:
-        memcpy(dst, lane->data + offset, bytes);
+        memcpy(dst, hd_lane_data(lane) + offset, bytes);
         return true;
     case HD_REGIME_NONE:
     case HD_REGIME_DIRECT:
@@ -208,7 +208,7 @@ bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes
 const void *hd_lane_view_outside(const hd_lane_t *lane, uint64_t k, void *scratch) {
     switch (hd_lane_regime(lane)) {
     case HD_REGIME_STAGED:
-        return lane->data;
+        return hd_lane_data(lane);
     case HD_REGIME_LINES:
         return read_lines(lane, k, 0, hd_lane_bytes(lane), scratch) ? scratch : NULL;
     case HD_REGIME_INLINE: /* hd_lane_view's */
@@ -235,7 +235,7 @@ static ucc_status_t publish_staged(hd_op_t *op, const uint8_t *staging, size_t b
     if (op->plan.regime != HD_REGIME_STAGED) {
         return hd_lane_publish(op, staging, bytes);
     }
-    op->lane->data = staging;
+    hd_lane_point(op->lane, staging);
     publish(op, bytes);
     hd_bell_ring(&op->group->home.bell);
     return UCC_OK;

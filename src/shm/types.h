@@ -83,7 +83,7 @@ typedef struct hd_lane {
     uint32_t regime_bytes;                      /* regime in the top 4 bits, bytes below */
     union {
         uint8_t payload[HD_INLINE_MAX];
-        const uint8_t *data; /* LINES: first line; STAGED: first byte */
+        ptrdiff_t at; /* LINES: first line; STAGED: first byte: how far from here (hd_lane_data) */
         hd_expose_t direct;
     };
 } hd_lane_t;
@@ -143,7 +143,8 @@ typedef struct hd_release {
     uint32_t signature; /* the writer's */
     union {
         uint8_t payload[HD_RESULT_MAX];
-        const uint8_t *data; /* bcast beyond HD_RESULT_MAX: in the writer's staging slot */
+        /* bcast beyond HD_RESULT_MAX: the writer's staging slot: how far from the exchange */
+        ptrdiff_t at;
     };
 } hd_release_t;
 

@@ -72,7 +72,7 @@ Test(lane, gives_back_every_part_of_a_payload) {
 Test(lane, refuses_lines_that_are_not_written_yet) {
     uint8_t data[500] = {1}, got[500];
     const hd_lane_t *lane = publish(1, data, sizeof(data));
-    hd_data_line_t *line = (hd_data_line_t *)(uintptr_t)lane->data;
+    hd_data_line_t *line = (hd_data_line_t *)(uintptr_t)hd_lane_data(lane);
     atomic_store(&line[3].seq, 0);
     cr_assert(hd_lane_read(lane, 1, 0, 3 * HD_LINE_DATA, got));
     cr_assert_not(hd_lane_read(lane, 1, 0, 3 * HD_LINE_DATA + 1, got));
@@ -87,7 +87,7 @@ Test(lane, keeps_lines_and_staging_apart) {
     }
     publish(1, data, sizeof(data));
     const hd_lane_t *lane = publish(9, data, 100); /* same slot */
-    hd_data_line_t *line = (hd_data_line_t *)(uintptr_t)lane->data;
+    hd_data_line_t *line = (hd_data_line_t *)(uintptr_t)hd_lane_data(lane);
     atomic_store(&line[0].seq, 1);
     cr_assert_not(hd_lane_read(lane, 9, 0, 1, got));
 }
