@@ -251,7 +251,7 @@ typedef struct hd_device_part {
     struct hd_device_wait wait[HD_GPU_DEVICES];
 } hd_device_part_t;
 
-/* What lies with an exchange's slot (hd_exchange.flight). The claimer of slice s writes done[s];
+/* What lies with an exchange's slot (hd_slot.flight). The claimer of slice s writes done[s];
  * after all slices are finished, every member may read all of them until it has left the board. */
 typedef struct hd_device_slot {
     hd_outer_memory_t memory;

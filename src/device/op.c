@@ -8,7 +8,7 @@
 
 static hd_device_slot_t *flight_of(const hd_op_t *op) {
     /* acquire: pairs with the CAS of install_flight */
-    return (hd_device_slot_t *)(void *)atomic_load_explicit(&op->exchange->flight,
+    return (hd_device_slot_t *)(void *)atomic_load_explicit(&op->slot->flight,
                                                             memory_order_acquire);
 }
 
@@ -44,7 +44,7 @@ static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
     f->slices = slices;
     hd_outer_memory_t *none = NULL;
     /* acq_rel: publishes the flight */
-    if (!atomic_compare_exchange_strong_explicit(&op->exchange->flight, &none, &f->memory,
+    if (!atomic_compare_exchange_strong_explicit(&op->slot->flight, &none, &f->memory,
                                                  memory_order_acq_rel, memory_order_acquire)) {
         free_flight(&f->memory);
     }

@@ -50,7 +50,7 @@ static const hd_tree_t *op_tree(const hd_op_t *op) {
 }
 
 static hd_block_t *block_at(const hd_op_t *op, uint32_t level, uint32_t b) {
-    return &op->exchange->block[op->arrive_which][hd_tree_slot(op_tree(op), level, b)];
+    return &op->slot->block[op->arrive_which][hd_tree_slot(op_tree(op), level, b)];
 }
 
 /* Operand i of a block: a lane at level 0, a block of the level below elsewhere. */
@@ -194,7 +194,7 @@ static bool combine_mine(hd_op_t *op) {
 #define BEYOND_ALL_LEVELS UINT32_MAX
 
 static hd_release_t *line_at(const hd_op_t *op, uint32_t slot) {
-    return &op->exchange->block[1][slot].release;
+    return &op->slot->block[1][slot].release;
 }
 
 /* What I wait for is there; *status is the one announced with it. Its payload may be read. */

@@ -15,11 +15,11 @@ static size_t shared_bytes(uint32_t depth) {
 static bool create_blocks(hd_board_t *board, int which) {
     const hd_tree_t *tree = board->tree[which];
     for (uint32_t d = 0; tree && d < board->depth; d++) {
-        hd_exchange_t *x = &board->exchange[d];
-        x->block[which] = which == 1 && tree == board->tree[0]
-                              ? x->block[0]
-                              : hd_alloc(HD_LINE_PAIR, tree->n_slots * sizeof(hd_block_t));
-        if (!x->block[which]) {
+        hd_slot_t *slot = &board->slot[d];
+        slot->block[which] = which == 1 && tree == board->tree[0]
+                                 ? slot->block[0]
+                                 : hd_alloc(HD_LINE_PAIR, tree->n_slots * sizeof(hd_block_t));
+        if (!slot->block[which]) {
             return false;
         }
     }
@@ -55,10 +55,11 @@ hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
     board->tree[0] = canonical;
     board->tree[1] = by_topology;
     board->exchange = hd_alloc(HD_LINE_PAIR, depth * sizeof(hd_exchange_t));
+    board->slot = hd_alloc(HD_LINE, depth * sizeof(hd_slot_t));
     board->member = hd_alloc(HD_LINE_PAIR, n * sizeof(hd_member_t *));
     board->shared = hd_alloc(HD_LINE_PAIR, n * sizeof(hd_shared_t *));
-    if (!board->exchange || !board->member || !board->shared || !create_blocks(board, 0) ||
-        !create_blocks(board, 1)) {
+    if (!board->exchange || !board->slot || !board->member || !board->shared ||
+        !create_blocks(board, 0) || !create_blocks(board, 1)) {
         hd_board_destroy(board);
         return NULL;
     }
@@ -77,11 +78,11 @@ ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topolo
         return UCC_OK;
     }
     for (uint32_t d = 0; d < board->depth; d++) {
-        hd_exchange_t *x = &board->exchange[d];
-        if (x->block[1] != x->block[0]) {
-            hd_free(x->block[1]);
+        hd_slot_t *slot = &board->slot[d];
+        if (slot->block[1] != slot->block[0]) {
+            hd_free(slot->block[1]);
         }
-        x->block[1] = before ? x->block[0] : NULL;
+        slot->block[1] = before ? slot->block[0] : NULL;
     }
     board->tree[1] = before;
     return UCC_ERR_NO_MEMORY;
@@ -130,12 +131,13 @@ void hd_board_reset(hd_board_t *board) {
     }
     for (uint32_t d = 0; d < board->depth; d++) {
         hd_exchange_t *x = &board->exchange[d];
+        hd_slot_t *slot = &board->slot[d];
         for (int t = 0; t < 2; t++) {
-            if (board->tree[t] && (t == 0 || x->block[1] != x->block[0])) {
-                memset(x->block[t], 0, board->tree[t]->n_slots * sizeof(hd_block_t));
+            if (board->tree[t] && (t == 0 || slot->block[1] != slot->block[0])) {
+                memset(slot->block[t], 0, board->tree[t]->n_slots * sizeof(hd_block_t));
             }
         }
-        hd_work_t *work = atomic_load_explicit(&x->work, memory_order_relaxed); /* nobody else */
+        hd_work_t *work = atomic_load_explicit(&slot->work, memory_order_relaxed); /* nobody else */
         if (work) {
             memset(work->slice, 0, hd_board_slices(board) * sizeof(hd_slice_t));
         }
@@ -163,23 +165,24 @@ void hd_board_destroy(hd_board_t *board) {
             hd_free(board->member[i]);
         }
     }
-    for (uint32_t d = 0; board->exchange && d < board->depth; d++) {
-        hd_exchange_t *x = &board->exchange[d];
+    for (uint32_t d = 0; board->slot && d < board->depth; d++) {
+        hd_slot_t *slot = &board->slot[d];
         /* relaxed: the last reference */
-        hd_work_free(atomic_load_explicit(&x->work, memory_order_relaxed));
+        hd_work_free(atomic_load_explicit(&slot->work, memory_order_relaxed));
         /* relaxed: likewise */
-        hd_outer_memory_t *flight = atomic_load_explicit(&x->flight, memory_order_relaxed);
+        hd_outer_memory_t *flight = atomic_load_explicit(&slot->flight, memory_order_relaxed);
         if (flight) {
             flight->release(flight);
         }
-        if (x->block[1] != x->block[0]) {
-            hd_free(x->block[1]);
+        if (slot->block[1] != slot->block[0]) {
+            hd_free(slot->block[1]);
         }
-        hd_free(x->block[0]);
+        hd_free(slot->block[0]);
     }
     hd_free(board->member);
     hd_free(board->shared);
     hd_free(board->exchange);
+    hd_free(board->slot);
     if (board->own_tree) {
         hd_tree_destroy(board->own_tree);
     }

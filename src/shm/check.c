@@ -91,7 +91,8 @@ static void check_exchange(const hd_board_t *board, uint32_t slot, uint64_t cons
     /* mine is among those that have arrived, and I had consumed what was in the slot before */
     hd_always_le(arrived, consumed + board->depth);
     hd_always_le(done, consumed + board->depth);
-    hd_always(!board->tree[0] == !x->block[0] && !board->tree[1] == !x->block[1]);
+    const hd_slot_t *own = &board->slot[slot];
+    hd_always(!board->tree[0] == !own->block[0] && !board->tree[1] == !own->block[1]);
 }
 
 void hd_board_check(const hd_board_t *board, uint32_t me) {

@@ -63,16 +63,15 @@ static hd_work_t *create_work(uint32_t n, uint32_t slices) {
 
 static hd_work_t *work_of(const hd_op_t *op) {
     /* acquire: pairs with the installing CAS below */
-    return atomic_load_explicit(&op->exchange->work, memory_order_acquire);
+    return atomic_load_explicit(&op->slot->work, memory_order_acquire);
 }
 
 static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
     hd_work_t *work = NULL;
     hd_work_t *mine = create_work(op->place.n, hd_board_slices(op->place.board));
     /* acq_rel: publishes the arrays, or takes the winner's */
-    if (!mine ||
-        atomic_compare_exchange_strong_explicit(&op->exchange->work, &work, mine,
-                                                memory_order_acq_rel, memory_order_acquire)) {
+    if (!mine || atomic_compare_exchange_strong_explicit(
+                     &op->slot->work, &work, mine, memory_order_acq_rel, memory_order_acquire)) {
         return mine;
     }
     hd_work_free(mine);
@@ -338,7 +337,7 @@ static void take_turn(void *arg) {
 }
 
 static void end_turn(hd_op_t *op) {
-    hd_unlock(&op->exchange->turn);
+    hd_unlock(&op->slot->turn);
     hd_bell_ring(&op->group->home.bell); /* members that were refused may sleep */
 }
 
@@ -365,7 +364,7 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
     /* acquire: only a look; the claim repeats it. A turn without a unit would wake those who sleep,
      * this thread too */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
-    if (!claimable(generation(op), slice, word) || !hd_lock_try(&op->exchange->turn)) {
+    if (!claimable(generation(op), slice, word) || !hd_lock_try(&op->slot->turn)) {
         return false;
     }
     turn_t turn = {.op = op, .work = work, .slice = s};

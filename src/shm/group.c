@@ -167,7 +167,7 @@ static ucc_status_t plant_tree(hd_group_t *group) {
     }
     board->tree[0] = group->canonical;
     for (uint32_t d = 0; d < board->depth; d++) {
-        board->exchange[d].block[0] = board->exchange[d].block[1];
+        board->slot[d].block[0] = board->slot[d].block[1];
     }
     return UCC_OK;
 }

@@ -308,7 +308,9 @@ static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
 /* All that is set anew at each post. */
 static void reset(hd_op_t *op) {
     op->lane = hd_board_lane(op->place.board, op->place.me, op->place.k);
-    op->exchange = &op->place.board->exchange[op->place.k & op->place.board->mask];
+    uint64_t slot = op->place.k & op->place.board->mask;
+    op->exchange = &op->place.board->exchange[slot];
+    op->slot = &op->place.board->slot[slot];
     op->cursor = 0;
     op->finished = 0;
     op->own_finished = false;

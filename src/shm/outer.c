@@ -205,7 +205,7 @@ ucc_status_t hd_outer_start_work(hd_op_t *op, const void *src, void *dst) {
 
 bool hd_outer_is_finished(const hd_op_t *op, uint32_t s) {
     /* acquire, both: pairs with the installing of the work, and with each finisher of a unit */
-    const hd_work_t *work = atomic_load_explicit(&op->exchange->work, memory_order_acquire);
+    const hd_work_t *work = atomic_load_explicit(&op->slot->work, memory_order_acquire);
     const hd_slice_t *slice = &work->slice[s];
     return atomic_load_explicit(&slice->finished, memory_order_acquire) ==
            (hd_generation(op->place.k) | slice->units);

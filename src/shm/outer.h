@@ -76,6 +76,7 @@
 typedef struct hd_exchange_ref {
     hd_board_t *board;
     hd_exchange_t *exchange;
+    hd_slot_t *slot;
     uint64_t k, key;
     uint32_t slices; /* 0: the engine has no part in it */
 } hd_exchange_ref_t;
@@ -111,7 +112,7 @@ struct hd_outer {
     void (*phases)(const hd_op_t *op, const hd_plan_t *plan, struct hd_phases *phases);
 };
 
-/* What an outer stage keeps with an exchange's slot (hd_exchange.flight): installed by a CAS, lives
+/* What an outer stage keeps with an exchange's slot (hd_slot.flight): installed by a CAS, lives
  * as long as the board. */
 struct hd_outer_memory {
     void (*release)(hd_outer_memory_t *memory);

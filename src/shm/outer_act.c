@@ -31,7 +31,7 @@ static void leave(const hd_exchange_ref_t *t) {
 /* By who is inside, or whose unit pins the exchange. */
 static hd_slice_t *slice_of(const hd_exchange_ref_t *t, uint32_t s) {
     /* acquire: pairs with the installing of the work */
-    return &atomic_load_explicit(&t->exchange->work, memory_order_acquire)->slice[s];
+    return &atomic_load_explicit(&t->slot->work, memory_order_acquire)->slice[s];
 }
 
 bool hd_outer_hold(const hd_exchange_ref_t *t) {

@@ -10,8 +10,8 @@ uint64_t hd_outer_key(const hd_op_t *op) {
 void hd_outer_arrived(hd_op_t *op, ucc_status_t status, const void *payload) {
     hd_exchange_t *x = op->exchange;
     bool works = op->outer_shape & HD_OUTER_WORKS;
-    hd_exchange_ref_t ref = {op->place.board, x, op->place.k, hd_outer_key(op),
-                             works ? op->plan.slices : 0};
+    hd_exchange_ref_t ref = {
+        op->place.board, x, op->slot, op->place.k, hd_outer_key(op), works ? op->plan.slices : 0};
     if (status != UCC_OK) {
         hd_op_mismatch(op, op->place.me);
     }

@@ -234,18 +234,23 @@ typedef struct hd_exchange {
     alignas(HD_LINE) _Atomic uint32_t slices_done;
     _Atomic uint32_t hint;        /* first slice that may still have units */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
-    _Atomic(hd_work_t *) work;
-    hd_lock_t turn;       /* held by who is inside the user's reduction */
-    hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
     /* outer line: only for exchanges that go on outside the group (outer.h) */
     alignas(HD_LINE) _Atomic uint64_t outer;
-    _Atomic(hd_outer_memory_t *) flight;
 } hd_exchange_t;
 
 _Static_assert(offsetof(hd_exchange_t, result) + HD_RESULT_MAX <= HD_LINE &&
                    offsetof(hd_exchange_t, done) == HD_LINE &&
                    offsetof(hd_exchange_t, slices_done) == 2 * HD_LINE,
                "result, end and work have a line each");
+
+/* What a process keeps with a slot of the ring, for the exchanges that have it in turn: where their
+ * memory lies, and what is nobody else's. */
+typedef struct hd_slot {
+    hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
+    _Atomic(hd_work_t *) work;
+    _Atomic(hd_outer_memory_t *) flight; /* of an outer stage */
+    hd_lock_t turn;                      /* held by who is inside the user's reduction */
+} hd_slot_t;
 
 /* Members of an active set: team endpoints start, start + stride, ... */
 typedef struct hd_subset {
@@ -261,6 +266,7 @@ struct hd_board {
     const hd_tree_t *tree[2]; /* NULL: flat. [0] canonical, [1] by topology */
     hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
     hd_exchange_t *exchange;  /* depth of them */
+    hd_slot_t *slot;          /* likewise */
     hd_member_t **member;     /* by number; allocated by (and near) their endpoints */
     hd_shared_t **shared;     /* likewise */
     alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
@@ -389,7 +395,8 @@ struct hd_op {
     hd_group_t *group;
     hd_lane_t *lane;
     hd_exchange_t *exchange;
-    uint8_t phase; /* hd_phase_kind_t */
+    hd_slot_t *slot; /* its process's part */
+    uint8_t phase;   /* hd_phase_kind_t */
     /* Its step is more than the family's, or another one: it is in MATCH, COPY_IN or COPY_OUT,
      * cancels, is abandoned, or calls user's code. */
     bool apart;

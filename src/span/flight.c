@@ -46,7 +46,7 @@ static hd_flight_t *take_flight(hd_op_t *op) {
     }
     f->memory.release = free_flight;
     /* release: publishes the flight; pairs with hd_flight_of */
-    atomic_store_explicit(&op->exchange->flight, &f->memory, memory_order_release);
+    atomic_store_explicit(&op->slot->flight, &f->memory, memory_order_release);
     return f;
 }
 
@@ -413,7 +413,7 @@ static void depart_work(hd_op_t *op, hd_flight_t *f) {
     hd_assert(op->plan.row && op->plan.slices == hd_flight_slices(op, &op->plan));
     f->passage = (const hd_passage_t *)(const void *)op->plan.row;
     /* acquire: pairs with the installing of the work */
-    f->work = atomic_load_explicit(&f->ref.exchange->work, memory_order_acquire);
+    f->work = atomic_load_explicit(&f->ref.slot->work, memory_order_acquire);
     f->relay = NULL;
     for (uint32_t j = 0; j < legs; j++) {
         set_segment(f, op, j);

@@ -156,7 +156,7 @@ struct hd_flight {
  * flight was first needed in this slot. */
 static inline hd_flight_t *hd_flight_of(const hd_op_t *op) {
     /* acquire: pairs with take_flight */
-    return (hd_flight_t *)(void *)atomic_load_explicit(&op->exchange->flight, memory_order_acquire);
+    return (hd_flight_t *)(void *)atomic_load_explicit(&op->slot->flight, memory_order_acquire);
 }
 
 /* --- flight_plan.c: where sizes of what crosses processes are compared with thresholds -------- */

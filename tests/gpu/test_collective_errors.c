@@ -451,7 +451,7 @@ Test(device_errors, symmetric_memory_is_in_use_while_a_claimer_enqueues) {
     hd_line_t *line = hd_devices_line(team->devices, 0, team->group);
     must(ucc_collective_post(request[0]), "post");
     uint64_t unclaimed = hd_generation(1);
-    _Atomic uint64_t *claim = &atomic_load(&team->group->board->exchange[1].work)->slice[0].claim;
+    _Atomic uint64_t *claim = &atomic_load(&team->group->board->slot[1].work)->slice[0].claim;
     cr_assert_eq(atomic_load(claim), unclaimed);
     hd_line_lock(line);
     cr_assert_eq(pthread_create(&claimer, NULL, post_aside, request[1]), 0);

@@ -252,7 +252,7 @@ Test(generations, a_slice_that_is_not_registered_yet_is_closed_with_nothing_clai
     cr_assert_eq(heddle_wait(request, 60), UCC_ERR_TIMED_OUT);
     cr_assert_eq(ucc_collective_finalize(request), UCC_OK);
     hd_board_t *board = heddle_ep_team(ep[0])->group->board;
-    hd_work_t *work = atomic_load(&board->exchange[1].work);
+    hd_work_t *work = atomic_load(&board->slot[1].work);
     /* what the owner takes for closed when it comes */
     cr_assert_eq(atomic_load(&work->slice[1].claim), (ROUND + 1) << 32 | 1u << 31);
     free(buffer);

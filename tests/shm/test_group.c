@@ -60,9 +60,9 @@ static bool plants_with(long allocations) {
     cr_assert(!planted || group->canonical, "it needs a tree");
     hd_group_check(group);
     for (uint32_t slot = 0; slot < group->depth; slot++) {
-        const hd_exchange_t *x = &group->board->exchange[slot];
+        const hd_slot_t *own = &group->board->slot[slot];
         for (int tree = 0; tree < 2; tree++) {
-            cr_assert_eq(!x->block[tree], !group->board->tree[tree], "after %ld", allocations);
+            cr_assert_eq(!own->block[tree], !group->board->tree[tree], "after %ld", allocations);
         }
     }
     hd_home_unpin(&group->home);

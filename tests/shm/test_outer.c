@@ -98,7 +98,7 @@ static void all_end_with(ucc_status_t status) {
 static void nothing_is_under_way(void) {
     for (uint32_t s = 0; s < NET_SIDES; s++) {
         hd_board_t *board = net->side[s].group->board;
-        hd_work_t *work = atomic_load(&board->exchange[1].work);
+        hd_work_t *work = atomic_load(&board->slot[1].work);
         for (uint32_t i = 0; work && i < hd_board_slices(board); i++) {
             cr_assert_eq((uint32_t)atomic_load(&work->slice[i].under_way), 0, "side %u, slice %u",
                          s, i);
@@ -340,8 +340,8 @@ Test(outer, acts_after_an_abort_are_refused) {
     prepare_allreduce(50000);
     run_some();
     hd_board_t *board = net->side[0].group->board;
-    hd_exchange_ref_t ref = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
-                             point[0].op.plan.slices};
+    hd_exchange_ref_t ref = {board, &board->exchange[1],        &board->slot[1],
+                             1,     hd_outer_key(&point[0].op), point[0].op.plan.slices};
     hd_group_poison(net->side[0].group, UCC_ERR_NOT_FOUND);
     hd_group_poison(net->side[1].group, UCC_ERR_NOT_FOUND);
     all_end_with(UCC_ERR_NOT_FOUND);
@@ -358,8 +358,8 @@ Test(outer, acts_after_the_end_are_refused_before_the_slot_is_used_again) {
     prepare_allreduce(50000);
     run("large allreduce");
     hd_board_t *board = net->side[0].group->board;
-    hd_exchange_ref_t ref = {board, &board->exchange[1], 1, hd_outer_key(&point[0].op),
-                             point[0].op.plan.slices};
+    hd_exchange_ref_t ref = {board, &board->exchange[1],        &board->slot[1],
+                             1,     hd_outer_key(&point[0].op), point[0].op.plan.slices};
     uint32_t unit;
     cr_assert_not(hd_outer_release(&ref, UCC_OK, NULL, 0));
     cr_assert_not(hd_outer_ready(&ref, 0, 1));

@@ -186,7 +186,7 @@ static size_t planned_units(const run_t *r, uint32_t s) {
 
 static void check_work(const run_t *r) {
     const hd_op_t *op = r->member[0].op;
-    const hd_work_t *work = atomic_load(&op->exchange->work);
+    const hd_work_t *work = atomic_load(&op->slot->work);
     uint64_t gen = hd_generation(op->place.k);
     cr_assert_not_null(work, "%s", r->what);
     for (uint32_t s = 0; s < hd_board_slices(op->place.board); s++) {

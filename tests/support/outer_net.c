@@ -59,12 +59,12 @@ static void free_flight(hd_outer_memory_t *memory) {
  * is not over, or the slot has a younger one. */
 static flight_t *flight_of(net_t *net, uint32_t s, uint64_t key, bool by_hook) {
     hd_board_t *board = net->side[s].group->board;
-    hd_exchange_t *x = &board->exchange[key & board->mask];
-    flight_t *f = (flight_t *)(void *)atomic_load(&x->flight);
+    hd_slot_t *slot = &board->slot[key & board->mask];
+    flight_t *f = (flight_t *)(void *)atomic_load(&slot->flight);
     if (!f) {
         f = calloc(1, sizeof(*f));
         f->memory.release = free_flight;
-        atomic_store(&x->flight, &f->memory);
+        atomic_store(&slot->flight, &f->memory);
     }
     bool over = by_hook || !f->has_arrived || f->is_over;
     if (f->key < key && over) {
@@ -299,7 +299,7 @@ static ucc_status_t run(const hd_op_t *op, const hd_work_t *work, uint32_t s, ui
     }
     hd_reducer_t two = op->call.reducer;
     two.n = NET_SIDES;
-    flight_t *f = (flight_t *)(void *)atomic_load(&op->exchange->flight);
+    flight_t *f = (flight_t *)(void *)atomic_load(&op->slot->flight);
     const void *own = (uint8_t *)work->dst[0] + at, *theirs = f->partial + at;
     const void *source[NET_SIDES] = {side->me == 0 ? own : theirs, side->me == 0 ? theirs : own};
     void *to[64];
@@ -331,7 +331,7 @@ static void start_request(net_t *net, flight_t *f, uint32_t s, uint32_t j, bool 
  * SPREAD is ready (owner); 3: the second request is started. */
 static void go_on(net_t *net, hd_op_t *op, flight_t *f, uint32_t s) {
     uint32_t segments = f->ticket.slices / KINDS;
-    const hd_work_t *work = atomic_load(&op->exchange->work);
+    const hd_work_t *work = atomic_load(&op->slot->work);
     uint8_t *dst = work->dst[0];
     for (uint32_t j = 0; j < segments; j++) {
         range_t r = segment_of(op, j);
