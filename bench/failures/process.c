@@ -73,6 +73,9 @@ const char *hd_config_string(const hd_config_t *config, hd_cfg_id_t id) {
 void hd_net_match_aborted(hd_net_lane_t *lane, uint64_t wire, ucc_status_t why) {
     (void)lane, (void)wire, (void)why;
 }
+void hd_net_let_go(hd_net_t *net) {
+    (void)net;
+}
 void hd_net_probe(hd_net_t *net) {
     (void)net;
 }

@@ -6,8 +6,9 @@
  * looked for it again and again, tells that the lane is deaf. Nobody else takes part in that, so
  * however slow other processes are, nobody takes himself for deaf who is not.
  *
- * A process that is deaf can't be helped: it goes, and the others stay. One that can't ask, as it
- * lacks descriptors for the worker, is taken for deaf if nothing comes while it waits, for long.
+ * A process that is deaf can't be helped: it goes, and the others stay. So that one that has run out
+ * of descriptors can ask, too, those for the worker are held from the beginning, until that, or a
+ * way to a peer, needs them.
  *
  * All of it in lane 0, under its lock, but for what each lane notes of itself.
  */
@@ -15,9 +16,11 @@
 
 #include "core/descriptors.h"
 
-enum { ENOUGH_LOOKS = 20, PROGRESSES = 8, DESCRIPTORS = 32 /* of a worker, as ucx.c counts */ };
-static const uint64_t long_enough = 1000000000, again_after = 500000000, /* ns */
-    nothing_for = 10000000000;
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { ENOUGH_LOOKS = 20, PROGRESSES = 8 };
+static const uint64_t long_enough = 1000000000, again_after = 500000000; /* ns */
 
 static hd_ucx_arrival_t ignore(hd_ucx_port_t *port, const void *header, size_t header_bytes,
                                void *data, size_t bytes, bool rendezvous) {
@@ -44,14 +47,39 @@ static void on_lost(hd_ucx_link_t *link, const char *why) {
     give_up((hd_net_ping_t *)(void *)((char *)link - offsetof(hd_net_ping_t, link)), why);
 }
 
+void hd_net_hold(hd_net_t *net) {
+    (void)hd_descriptors_reserve(2 * HD_NET_HELD);
+    net->n_held = 0;
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && net->n_held < HD_NET_HELD) {
+        net->held[net->n_held++] = fd;
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    }
+    if (fd >= 0) {
+        close(fd);
+    } else { /* what is left is needed more elsewhere */
+        hd_net_let_go(net);
+    }
+}
+
+void hd_net_let_go(hd_net_t *net) {
+    while (net->n_held > 0) {
+        close(net->held[--net->n_held]);
+    }
+}
+
 /* False: something is lacking, which may be there later. */
 static bool open_prober(hd_net_t *net) {
     hd_net_reach_t reach;
     bool fresh = !net->prober.worker, open = true;
     net->prober.arrive = ignore;
-    if (fresh && (!hd_descriptors_reserve(DESCRIPTORS) || /* or a line would say so each time */
-                  hd_ucx_listen(net->context, &net->prober) != UCC_OK)) {
-        return false;
+    if (fresh) {
+        hd_net_let_go(net);
+        if (!hd_descriptors_reserve(HD_NET_HELD) || /* or a line would say so each time */
+            hd_ucx_listen(net->context, &net->prober) != UCC_OK) {
+            hd_net_hold(net);
+            return false;
+        }
     }
     (void)hd_net_address_parse(net->address.bytes, net->address.n, &reach); /* made here */
     for (uint32_t l = 0; l < net->lanes; l++) {
@@ -83,15 +111,12 @@ static void send(hd_net_t *net, hd_net_ping_t *probe) {
 }
 
 void hd_net_probe(hd_net_t *net) {
-    bool lacked = net->probe_again;
     net->probe_again = 0;
     if (!net->shares || hd_net_is_given_up(net)) {
         return;
     }
     if (!open_prober(net)) {
-        uint64_t now = hd_clock_ns();
-        net->probe_again = now + again_after;
-        net->heard_at = lacked ? net->heard_at : now;
+        net->probe_again = hd_clock_ns() + again_after;
         return;
     }
     for (uint32_t l = 0; l < net->lanes; l++) {
@@ -122,26 +147,13 @@ static bool has_heard(const hd_net_t *net, const hd_net_lane_t *lane) {
     return atomic_load_explicit(&lane->probed, memory_order_relaxed) == net->n_probes;
 }
 
-/* Has no message come for long, though this process waits for some, and can't ask itself? */
-static bool hears_nothing(hd_net_t *net, uint64_t now) {
-    const hd_net_lane_t *lane = &net->lane[0];
-    /* relaxed: this lane's own */
-    uint64_t n = atomic_load_explicit(&lane->traffic.messages_received, memory_order_relaxed);
-    if (!net->probe_again || !lane->legs || n != net->n_heard) {
-        net->n_heard = n;
-        net->heard_at = now;
-        net->unheard_looks = 0;
-    }
-    return now - net->heard_at > nothing_for && net->unheard_looks++ > ENOUGH_LOOKS;
-}
-
 bool hd_net_is_deaf(hd_net_t *net, uint64_t now) {
     bool all = true, deaf = false;
     if (net->probe_again && now > net->probe_again) {
         hd_net_probe(net);
     }
     if (!net->probing) {
-        return hears_nothing(net, now);
+        return false;
     }
     for (uint32_t i = 0; i < PROGRESSES && hd_ucx_progress(&net->prober); i++) {
     }
@@ -164,6 +176,7 @@ bool hd_net_close_prober(hd_net_t *net) {
     enum { MOST = 1000 };
     bool clean = true;
     net->probing = false;
+    hd_net_let_go(net);
     if (!net->prober.worker) {
         return true;
     }

@@ -203,7 +203,11 @@ struct hd_net_lane {
 
 /* --- peers ------------------------------------------------------------------------------------ */
 
-enum { HD_NET_HOST_NAME = 40 };
+enum {
+    HD_NET_HOST_NAME = 40,
+    HD_NET_WAY_DESCRIPTORS = 8, /* that a way to a peer may take */
+    HD_NET_HELD = 32            /* that a worker may take, as ucx.c counts */
+};
 
 /* A process as people know it. As it travels in addresses. */
 typedef struct hd_net_who {
@@ -524,9 +528,9 @@ struct hd_net {
     hd_net_ping_t probe[HD_NET_MOST_LANES]; /* to each lane */
     uint64_t n_probes, probed_at;           /* rounds of them; ns: when the last one began */
     uint32_t probe_looks;                   /* how often it was looked for */
-    uint64_t probe_again; /* ns: when to try again, for something was lacking; 0: nothing was */
-    uint64_t n_heard, heard_at; /* meanwhile: messages, and since when no more have come (ns) */
-    uint32_t unheard_looks;
+    uint64_t probe_again;  /* ns: when to try again, for something was lacking; 0: nothing was */
+    int held[HD_NET_HELD]; /* descriptors for that: n_held of them */
+    uint32_t n_held;
     hd_net_asks_t asks;
     /* by lane 0's holder, while the lane has a worker, or with a reference */
     struct hd_watch *watch;
@@ -1063,6 +1067,9 @@ void hd_net_judge(hd_net_t *net, uint64_t now);
 
 /* A process of this host has died: begins to find out whether this one still hears. */
 void hd_net_probe(hd_net_t *net);
+/* Holds the descriptors that a prober will take, all or none; and closes those that are held. */
+void hd_net_hold(hd_net_t *net);
+void hd_net_let_go(hd_net_t *net);
 /* True, once: a lane hears no more. */
 bool hd_net_is_deaf(hd_net_t *net, uint64_t now);
 /* False: UCX would end the process over what is left. By the thread that closes the net. */

@@ -193,6 +193,9 @@ static ucc_status_t open_all(hd_net_t *net, const hd_config_t *config, bool far)
         status = UCC_ERR_NO_MEMORY;
     }
     if (status == UCC_OK) {
+        if (net->shares) {
+            hd_net_hold(net);
+        }
         hd_net_watch_open(net, config);
         status = hd_net_address_make(net, false, &net->address);
     }
@@ -240,6 +243,8 @@ static void in_child(hd_fork_hook_t *self) {
     }
     the_net.prober.worker = NULL;
     the_net.probing = false;
+    the_net.probe_again = 0;
+    hd_net_let_go(&the_net); /* copies, in this process */
     the_net.context = the_net.far = NULL;
     the_net.address = the_net.far_address = (hd_net_address_t){0};
     the_net.peers = NULL;

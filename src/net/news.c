@@ -31,12 +31,13 @@
 #include <string.h>
 
 enum {
-    ANSWER = 5,      /* times the grace: so long one of two has to go */
-    MOST_BREAKS = 3, /* of the ways to a process that is there */
-    DESCRIPTORS = 8  /* that a way may take; with fewer, a process takes the fault for its own */
+    ANSWER = 5,     /* times the grace: so long one of two has to go */
+    MOST_BREAKS = 3 /* of the ways to a process that is there */
 };
 /* ns: of the time in which it has not judged, so much counts */
 static const uint64_t away = 200000000;
+/* ns: so much longer one waits whose turn it is not, though it lacks descriptors: so may the other */
+static const uint64_t in_turn_after = 1000000000;
 
 typedef struct news {
     hd_net_item_t item; /* must stay first */
@@ -121,12 +122,13 @@ static void take_broken(hd_net_t *net, const uint64_t by[2]) {
 
 /* The ways to the peer break again and again, though it lives: one of the two goes. */
 static void part(hd_net_t *net, hd_peer_t *peer, uint64_t waited) {
-    if (waited >= ANSWER * net->grace_ns && !hd_descriptors_reserve(DESCRIPTORS)) {
+    bool mine = memcmp(net->token, peer->token, sizeof(net->token)) < 0;
+    if (waited >= ANSWER * net->grace_ns + (mine ? 0 : in_turn_after) &&
+        !hd_descriptors_reserve(HD_NET_WAY_DESCRIPTORS)) {
         surrender(net, "the ways to another one break again and again, and this process has too "
                        "few descriptors (RLIMIT_NOFILE)");
         return;
     }
-    bool mine = memcmp(net->token, peer->token, sizeof(net->token)) < 0;
     bool heard = net->watch && hd_watch_hears(net->watch, peer->token);
     bool in_turn = mine || peer->breaks > 2 * MOST_BREAKS; /* never both at once */
     if (!in_turn || waited < (mine ? ANSWER : 2 * ANSWER) * net->grace_ns) {

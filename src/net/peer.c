@@ -252,11 +252,19 @@ hd_peer_t *hd_peer_find(hd_net_t *net, const uint64_t token[2]) {
 /* Before a way is made. UCX opens its descriptors later, where it fails without them, or ends the
  * process; and meanwhile as many others make ways to this one. False: there are too few for one. */
 static bool reserve_descriptors(hd_net_lane_t *lane) {
-    enum { ONE = 4, BESIDE = 8 };
+    enum { BESIDE = 8 };
     uint64_t now = hd_clock_ns();
     lane->young = now - lane->linked < YOUNG_NS ? lane->young + 1 : 1;
     lane->linked = now;
-    return hd_descriptors_reserve(2 * lane->young + BESIDE) || hd_descriptors_reserve(ONE);
+    if (hd_descriptors_reserve(2 * lane->young + BESIDE) ||
+        hd_descriptors_reserve(HD_NET_WAY_DESCRIPTORS)) {
+        return true;
+    }
+    /* those that are held are lane 0's, whose holder alone lets them go */
+    if (lane->number == 0) {
+        hd_net_let_go(lane->net);
+    }
+    return hd_descriptors_reserve(HD_NET_WAY_DESCRIPTORS);
 }
 
 const hd_ucx_link_t *hd_peer_link(hd_peer_t *peer, hd_net_lane_t *lane) {

@@ -116,18 +116,20 @@ void hd_board_unlock(hd_board_t *board) {
 void hd_board_reset(hd_board_t *board) {
     for (uint32_t i = 0; i < board->n; i++) {
         hd_member_t *m = board->member[i];
-        hd_shared_t *shared = board->shared[i];
+        hd_shared_t *shared = m->shared;
+        hd_data_line_t *lines = m->lines;
         /* relaxed, here and below: nobody uses the board */
         uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_relaxed);
-        ptrdiff_t lines = atomic_load_explicit(&shared->lines, memory_order_relaxed);
+        ptrdiff_t offset = atomic_load_explicit(&shared->lines, memory_order_relaxed);
         if (lines) {
-            memset(hd_lines_at(shared, lines), 0,
+            memset(lines, 0,
                    (size_t)board->depth * board->group->lines_per_slot * sizeof(hd_data_line_t));
         }
         memset(shared, 0, shared_bytes(board->depth));
         member_init(m, shared);
+        m->lines = lines;
         atomic_store_explicit(&m->staging, staging, memory_order_relaxed);
-        atomic_store_explicit(&shared->lines, lines, memory_order_relaxed);
+        atomic_store_explicit(&shared->lines, offset, memory_order_relaxed);
     }
     for (uint32_t d = 0; d < board->depth; d++) {
         hd_exchange_t *x = &board->exchange[d];
@@ -158,10 +160,7 @@ void hd_board_destroy(hd_board_t *board) {
         if (board->member[i]) {
             /* relaxed: the last reference */
             hd_free_local(atomic_load_explicit(&board->member[i]->staging, memory_order_relaxed));
-            ptrdiff_t lines = atomic_load_explicit(&board->shared[i]->lines, memory_order_relaxed);
-            if (lines) {
-                hd_free(hd_lines_at(board->shared[i], lines));
-            }
+            hd_free(board->member[i]->lines);
             hd_free(board->member[i]);
         }
     }

@@ -33,6 +33,7 @@ static hd_data_line_t *own_lines(hd_op_t *op) {
         if (atomic_compare_exchange_strong_explicit(&shared->lines, &lines, offset,
                                                     memory_order_acq_rel, memory_order_acquire)) {
             lines = offset;
+            op->place.member->lines = mine;
         } else {
             hd_free(mine);
         }

@@ -19,8 +19,7 @@ enum { LEFT = UCC_ERR_NOT_FOUND, INHERITED = UCC_ERR_NOT_SUPPORTED };
 uint64_t hd_group_leave(hd_group_t *group, uint32_t ep) {
     uint64_t last = group->board->member[ep]->taken;
     hd_shared_t *shared = group->board->shared[ep];
-    shared->last = last;
-    /* release: the last number; pairs with has_left */
+    /* release: what I have published; pairs with has_left */
     if (atomic_exchange_explicit(&shared->left, 1, memory_order_release) == 0) {
         /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers
            must see it or be seen by a leaver who looks for them after this */
@@ -50,7 +49,9 @@ static bool took_no_part(const hd_op_t *op, uint32_t i) {
     if (board->entry && !hd_match_has_joined(board, i)) {
         return true;
     }
-    return op->numbered && board->shared[i]->last < op->place.k; /* see has_left */
+    /* acquire: it may have come meanwhile. What a leaver has not published, it never will */
+    return op->numbered && atomic_load_explicit(&hd_board_lane(board, i, op->place.k)->seq,
+                                                memory_order_acquire) < op->place.k;
 }
 
 static void say_missed(const hd_op_t *op, uint64_t ep) {

@@ -105,12 +105,10 @@ _Static_assert(sizeof(hd_data_line_t) == HD_LINE && offsetof(hd_data_line_t, seq
 struct hd_shared {
     /* line 1: read by peers when they compute the floor; written by the owner at completion */
     alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
-    _Atomic uint32_t left; /* main board: the endpoint has left the team ... */
-    uint64_t last;         /* ... and this is the last number that it has taken; before `left` */
-    /* depth runs of group->lines_per_slot lines: how far from here; 0 until first use */
-    _Atomic ptrdiff_t lines;
-    alignas(HD_LINE) _Atomic uint32_t
-        writing; /* main board: puts of mine inside their copies (put.c) */
+    _Atomic uint32_t left; /* main board: the endpoint has left the team */
+    /* line 2. depth runs of group->lines_per_slot lines: how far from here; 0 until first use */
+    alignas(HD_LINE) _Atomic ptrdiff_t lines;
+    _Atomic uint32_t writing; /* main board: puts of mine inside their copies (put.c) */
     /* for those who wait for this member too long (stall.c) */
     _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not known */
     _Atomic uint32_t at_work; /* inside a chunk of the engine */
@@ -133,6 +131,7 @@ struct hd_member {
     uint64_t floor_target;
     uint32_t floor_cursor;      /* members below it are known to have consumed floor_target */
     _Atomic(uint8_t *) staging; /* depth slots of group->staged_slot; NULL until first use */
+    hd_data_line_t *lines;      /* to be freed: see `shared` */
 };
 
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's

@@ -227,6 +227,38 @@ Test(leave, matched_operations_that_miss_a_leaver_get_a_status) {
     }
 }
 
+/* Endpoint 0 has taken part, and leaves; endpoint 1 comes late, while the root looks for leavers. */
+Test(leave, a_persistent_operation_does_not_miss_a_leaver_that_has_taken_part) {
+    uint64_t numbers[3] = {1, 2, 3}, sum = 0;
+    ucc_coll_req_h requests[3];
+    open_group(3, 3, (heddle_group_params_t){0});
+    for (uint32_t i = 0; i < 3; i++) {
+        ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                                .flags = UCC_COLL_ARGS_FLAG_PERSISTENT,
+                                .coll_type = UCC_COLL_TYPE_REDUCE,
+                                .op = UCC_OP_SUM,
+                                .root = 2};
+        args.src.info =
+            (ucc_coll_buffer_info_t){&numbers[i], 1, UCC_DT_UINT64, UCC_MEMORY_TYPE_HOST};
+        args.dst.info = (ucc_coll_buffer_info_t){&sum, 1, UCC_DT_UINT64, UCC_MEMORY_TYPE_HOST};
+        must(ucc_collective_init(&args, &requests[i], heddle_ep_team(eps[i])), "init");
+    }
+    must(ucc_collective_post(requests[0]), "post");
+    cr_assert_eq(heddle_wait(requests[0], 20), UCC_OK);
+    must(ucc_collective_finalize(requests[0]), "finalize");
+    leave(0, 0);
+    must(ucc_collective_post(requests[2]), "post");
+    cr_assert_eq(heddle_wait(requests[2], 0.1), UCC_INPROGRESS, "it waits for endpoint 1");
+    must(ucc_collective_post(requests[1]), "post");
+    cr_assert_eq(heddle_wait(requests[2], 20), UCC_OK);
+    cr_assert_eq(sum, 6);
+    cr_assert_eq(heddle_wait(requests[1], 20), UCC_OK);
+    for (uint32_t i = 1; i < 3; i++) {
+        must(ucc_collective_finalize(requests[i]), "finalize");
+    }
+    leave(1, 2);
+}
+
 Test(leave, destroying_a_ucc_team_is_leaving_it) {
     world_t *world = world_create(&(world_params_t){.size = 2, .form = WORLD_OOB});
     oob_board_t *board = oob_board_create(2);
