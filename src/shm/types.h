@@ -422,9 +422,9 @@ struct hd_op {
     bool exposed;               /* peers may work on my buffers: by the engine, or one-sidedly */
     bool numbered;           /* takes part in the board's flow control (not on boards of depth 1) */
     bool own_finished;       /* so is mine, as I know without looking */
+    uint32_t turn;           /* the user's reduction: the slice that I work on */
     hd_op_t *queue_next;     /* MATCH: of its member's queue, or of the handle's early operations */
     const hd_outer_t *outer; /* the stage that goes on outside the group; NULL: there is none */
-    uint32_t turn;           /* the user's reduction: the slice that I work on */
     /* of the whole collective, in whichever processes its endpoints live; place has what this board
      * counts */
     uint32_t n, me;
