@@ -6,9 +6,9 @@
  * looked for it again and again, tells that the lane is deaf. Nobody else takes part in that, so
  * however slow other processes are, nobody takes himself for deaf who is not.
  *
- * A process that is deaf can't be helped: it goes, and the others stay. So that one that has run out
- * of descriptors can ask, too, those for the worker are held from the beginning, until that, or a
- * way to a peer, needs them.
+ * A process that is deaf can't be helped: it goes, and the others stay. A process that has run out
+ * of descriptors can ask, too: those for the worker are held from the beginning, until the worker,
+ * or a way to a peer, needs them.
  *
  * All of it in lane 0, under its lock, but for what each lane notes of itself.
  */
@@ -48,10 +48,10 @@ static void on_lost(hd_ucx_link_t *link, const char *why) {
 }
 
 void hd_net_hold(hd_net_t *net) {
-    (void)hd_descriptors_reserve(2 * HD_NET_HELD);
+    (void)hd_descriptors_reserve(2 * HD_UCX_DESCRIPTORS);
     net->n_held = 0;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && net->n_held < HD_NET_HELD) {
+    while (fd >= 0 && net->n_held < HD_UCX_DESCRIPTORS) {
         net->held[net->n_held++] = fd;
         fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     }
@@ -75,7 +75,7 @@ static bool open_prober(hd_net_t *net) {
     net->prober.arrive = ignore;
     if (fresh) {
         hd_net_let_go(net);
-        if (!hd_descriptors_reserve(HD_NET_HELD) || /* or a line would say so each time */
+        if (!hd_descriptors_reserve(HD_UCX_DESCRIPTORS) || /* or a line would say so each time */
             hd_ucx_listen(net->context, &net->prober) != UCC_OK) {
             hd_net_hold(net);
             return false;

@@ -205,8 +205,7 @@ struct hd_net_lane {
 
 enum {
     HD_NET_HOST_NAME = 40,
-    HD_NET_WAY_DESCRIPTORS = 8, /* that a way to a peer may take */
-    HD_NET_HELD = 32            /* that a worker may take, as ucx.c counts */
+    HD_NET_WAY_DESCRIPTORS = 8 /* that a way to a peer may take */
 };
 
 /* A process as people know it. As it travels in addresses. */
@@ -528,8 +527,8 @@ struct hd_net {
     hd_net_ping_t probe[HD_NET_MOST_LANES]; /* to each lane */
     uint64_t n_probes, probed_at;           /* rounds of them; ns: when the last one began */
     uint32_t probe_looks;                   /* how often it was looked for */
-    uint64_t probe_again;  /* ns: when to try again, for something was lacking; 0: nothing was */
-    int held[HD_NET_HELD]; /* descriptors for that: n_held of them */
+    uint64_t probe_again; /* ns: when to try again, for something was lacking; 0: nothing was */
+    int held[HD_UCX_DESCRIPTORS]; /* descriptors for that: n_held of them */
     uint32_t n_held;
     hd_net_asks_t asks;
     /* by lane 0's holder, while the lane has a worker, or with a reference */

@@ -36,7 +36,7 @@ enum {
 };
 /* ns: of the time in which it has not judged, so much counts */
 static const uint64_t away = 200000000;
-/* ns: so much longer one waits whose turn it is not, though it lacks descriptors: so may the other */
+/* ns: of two that lack descriptors, the one whose turn it is not waits so much longer to go */
 static const uint64_t in_turn_after = 1000000000;
 
 typedef struct news {

@@ -110,19 +110,18 @@ static void take_spare(void) {
 /* UCX 1.13 ends the process where it lacks one of the descriptors that a context (2 to 4 left) or a
  * worker (15 left) needs, though with fewer, or at most others, it returns an error. */
 static bool has_descriptors(void) {
-    enum { ENOUGH = 32 };
-    int fd[ENOUGH], n = 0;
-    (void)hd_descriptors_reserve(2 * ENOUGH);
-    while (n < ENOUGH && (fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
+    int fd[HD_UCX_DESCRIPTORS], n = 0;
+    (void)hd_descriptors_reserve(2 * HD_UCX_DESCRIPTORS);
+    while (n < HD_UCX_DESCRIPTORS && (fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
         n++;
     }
     for (int i = 0; i < n; i++) {
         close(fd[i]);
     }
-    if (n < ENOUGH) {
+    if (n < HD_UCX_DESCRIPTORS) {
         hd_error("UCX needs descriptors, but only %d are left (RLIMIT_NOFILE)", n);
     }
-    return n == ENOUGH;
+    return n == HD_UCX_DESCRIPTORS;
 }
 
 /* Whether a list of transports leaves room for one of those of these names, whose settings UCX

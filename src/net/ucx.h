@@ -14,6 +14,8 @@ struct ucp_context;
 struct ucp_worker;
 struct ucp_ep;
 
+enum { HD_UCX_DESCRIPTORS = 32 }; /* that must be free for a context or a worker to be opened */
+
 /* Whom a context is for: all processes; those of this host, which meet in its shared memory and at
  * its loopback device alone; those of other hosts. */
 typedef enum hd_ucx_whom { HD_UCX_ALL, HD_UCX_NEAR, HD_UCX_FAR } hd_ucx_whom_t;

@@ -11,8 +11,9 @@
  *             tagged and other matched ones: a board of depth 1 from a pool; number = use of it
  * MEMBER    what one endpoint alone uses of a board: its numbers, its window, its queue.
  * SHARED    what its peers touch of it: its lanes, its consumed count.
- * LANE      one member's slot for exchange k: sequence, signature, regime, payload or pointer.
- * EXCHANGE  what the members share about number k beyond lanes: arrival blocks, result, work.
+ * LANE      one member's slot for exchange k: sequence, signature, regime, payload or where it is.
+ * EXCHANGE  what the members share about number k beyond lanes: result, end, counts of its work.
+ * SLOT      what a process keeps for the exchanges at one place of the ring: arrival blocks, work.
  *
  * Protocol of exchange k (slot k mod depth), seen by member m:
  *   1. publish: fill lane, release-store its seq = k. Everybody publishes a lane for every k, also

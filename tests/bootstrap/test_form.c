@@ -449,7 +449,7 @@ static void wait_for_ready(const report_t *report) {
     }
 }
 
-/* Rank 1 is rank 2's parent, and does not answer. It is stopped when it has told rank 0 its port. */
+/* Rank 1 is rank 2's parent, and is stopped when it has told rank 0 its port. */
 static ucc_status_t with_a_stopped_parent(job_t *job, uint32_t i) {
     heddle_bootstrap_params_t params = job_params(job, i);
     params.timeout = 5;

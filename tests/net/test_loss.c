@@ -565,25 +565,35 @@ Test(net_loss, no_way_is_made_with_too_few_descriptors) {
     cr_assert_eq(nodes_run(2, shm, make_a_way_with_few_descriptors, NULL), 0);
 }
 
-/* Process 0 asks itself when it has no descriptor for that, and again when it has. */
+/* Process 0 has no descriptor left when it asks itself, but, with `held`, those that are held for
+ * that; without, it asks again when it has some. */
 static void ask_oneself_without_descriptors(node_t *node, void *arg) {
-    (void)arg;
+    const bool held = *(const bool *)arg;
     int taken[256];
     hd_net_t *net = node->net;
     hd_net_lane_t *lane = &net->lane[0];
     watch_all(node);
     hd_lock(&lane->lock);
     if (node->me == 0) {
-        hd_net_let_go(net);
+        node_check(node, net->n_held == HD_UCX_DESCRIPTORS, "%u are held", net->n_held);
+        if (!held) {
+            hd_net_let_go(net);
+        }
         take_all_descriptors(taken);
         hd_net_probe(net);
-        node_check(node, !net->probing && net->probe_again, "it asks without a descriptor");
-        give_descriptors_back(taken);
+        node_check(node, net->probing == held && !net->probe_again == held && net->n_held == 0,
+                   held ? "it does not ask" : "it asks without a descriptor");
+        if (!held) {
+            give_descriptors_back(taken);
+        }
         atomic_store(&net->has_losses, true);
     }
     hd_unlock(&lane->lock);
     while (node->me == 0 && atomic_load(&lane->probed) == 0) {
         node_pump(node, "a message of one's own");
+    }
+    if (node->me == 0 && held) {
+        give_descriptors_back(taken);
     }
     node_check(node, !hd_net_is_given_up(net), "it hears itself");
     node_meet(node);
@@ -591,38 +601,13 @@ static void ask_oneself_without_descriptors(node_t *node, void *arg) {
 }
 
 Test(net_loss, who_lacks_descriptors_asks_himself_later) {
-    cr_assert_eq(nodes_run(2, shm, ask_oneself_without_descriptors, NULL), 0);
-}
-
-/* Process 0 has no descriptor left when it asks, but those that are held for it. */
-static void ask_oneself_by_what_is_held(node_t *node, void *arg) {
-    (void)arg;
-    int taken[256];
-    hd_net_t *net = node->net;
-    hd_net_lane_t *lane = &net->lane[0];
-    watch_all(node);
-    hd_lock(&lane->lock);
-    if (node->me == 0) {
-        node_check(node, net->n_held == HD_NET_HELD, "%u are held", net->n_held);
-        take_all_descriptors(taken);
-        hd_net_probe(net);
-        node_check(node, net->probing && net->n_held == 0, "it does not ask");
-        atomic_store(&net->has_losses, true);
-    }
-    hd_unlock(&lane->lock);
-    while (node->me == 0 && atomic_load(&lane->probed) == 0) {
-        node_pump(node, "a message of one's own");
-    }
-    if (node->me == 0) {
-        give_descriptors_back(taken);
-    }
-    node_check(node, !hd_net_is_given_up(net), "it hears itself");
-    node_meet(node);
-    leave(node);
+    bool held = false;
+    cr_assert_eq(nodes_run(2, shm, ask_oneself_without_descriptors, &held), 0);
 }
 
 Test(net_loss, who_has_run_out_of_descriptors_can_ask_himself) {
-    cr_assert_eq(nodes_run(2, shm, ask_oneself_by_what_is_held, NULL), 0);
+    bool held = true;
+    cr_assert_eq(nodes_run(2, shm, ask_oneself_without_descriptors, &held), 0);
 }
 
 /* Process 0 asks itself; deaf: what it has sent is not what it waits for, as if it did not come. */

@@ -227,7 +227,7 @@ Test(leave, matched_operations_that_miss_a_leaver_get_a_status) {
     }
 }
 
-/* Endpoint 0 has taken part, and leaves; endpoint 1 comes late, while the root looks for leavers. */
+/* Endpoint 0 has taken part and leaves; endpoint 1 is late, while the root looks for leavers. */
 Test(leave, a_persistent_operation_does_not_miss_a_leaver_that_has_taken_part) {
     uint64_t numbers[3] = {1, 2, 3}, sum = 0;
     ucc_coll_req_h requests[3];

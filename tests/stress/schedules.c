@@ -434,7 +434,7 @@ int main(int argc, char **argv) {
         stress_phase("a registered algorithm", 120);
         meetings(n, stress_scaled(150), false);
     }
-    /* Where a small dose has met no failure, as a run was kept or a message came early: until one. */
+    /* A small dose may meet no failure (a run was kept, a message came early): it goes on then. */
     for (uint64_t i = 0; i < stress_scaled(50) || (failures == 0 && i < 1000); i++) {
         stress_phase("a registered algorithm that fails", 120);
         meetings(5, 1 + i % 4, true);
