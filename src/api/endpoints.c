@@ -291,7 +291,8 @@ static ucc_status_t build(heddle_group_t *g) {
     if (g->params.oob && g->params.oob->n_oob_eps > 1) {
         status = hd_team_join_processes(g->lib, g->params.oob, &g->params, &g->group);
     } else {
-        hd_group_config_t config = hd_team_group_config(g->lib, g->params.sync_type);
+        hd_group_config_t config =
+            hd_team_group_config(g->lib, g->params.sync_type, g->params.endpoints);
         g->group = hd_group_create(g->params.endpoints, &config);
     }
     if (!g->group) {

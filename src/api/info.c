@@ -122,7 +122,7 @@ static ucc_status_t print_plans(FILE *out, uint32_t n) {
     if (status != UCC_OK) {
         return status;
     }
-    hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES);
+    hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES, 1);
     uint32_t *counts = hd_alloc(HD_LINE, n * sizeof(*counts)); /* an element for each */
     status = counts ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint32_t i = 0; counts && i < n; i++) {

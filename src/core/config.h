@@ -76,6 +76,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_PIN,              /* string: auto, always, none, or processors */
     HD_CFG_LIB_STRICT_EXCLUSIVE, /* bool */
     HD_CFG_LIB_DEBUG_ORDER,      /* bool */
+    HD_CFG_LIB_DEBUG_MAPPINGS,   /* bool */
     HD_CFG_LIB_TRACE,            /* string: file */
     HD_CFG_LIB_STALL,            /* double: seconds; 0: off */
     HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */

@@ -217,6 +217,14 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                     "ordered collectives and, without UCC_THREAD_MULTIPLE, any "
                                     "use of one context. Costs the short cuts of small "
                                     "collectives."},
+    [HD_CFG_LIB_DEBUG_MAPPINGS] = {.scope = HD_CFG_SCOPE_LIB,
+                                   .type = HD_CFG_BOOL,
+                                   .name = "DEBUG_MAPPINGS",
+                                   .value = "n",
+                                   .meaning =
+                                       "Map the memory of each team within one process once for "
+                                       "each endpoint, at different addresses, as processes of "
+                                       "one machine would: for tests of this library."},
     [HD_CFG_LIB_TRACE] = {.scope = HD_CFG_SCOPE_LIB,
                           .type = HD_CFG_STRING,
                           .name = "TRACE",

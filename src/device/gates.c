@@ -46,7 +46,7 @@ static void unlist(hd_device_gate_t *gate) {
 static void open_all(const hd_group_t *group) {
     hd_lock(&lock);
     for (const hd_device_gate_t *gate = closed; gate; gate = gate->next) {
-        if (gate->group == group) {
+        if (hd_group_first(gate->group) == group) {
             hd_gpu_word_open(gate->word, gate->value);
         }
     }

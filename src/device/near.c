@@ -19,7 +19,7 @@ static hd_gpu_crowd_t crowd_of(const ucc_team_h team) {
 }
 
 ucc_status_t hd_device_share_out(ucc_team_h team, hd_gpu_places_t *gpus, uint8_t *device) {
-    const hd_group_t *group = team->group;
+    hd_group_t *group = team->group;
     if (!hd_group_is_complete(group) && !hd_group_is_sealed(group)) {
         return UCC_INPROGRESS;
     }

@@ -7,9 +7,10 @@
 /* --- the slot's memory ----------------------------------------------------------------------- */
 
 static hd_device_slot_t *flight_of(const hd_op_t *op) {
+    _Atomic(hd_outer_memory_t *) *flight = hd_op_flight(op);
     /* acquire: pairs with the CAS of install_flight */
-    return (hd_device_slot_t *)(void *)atomic_load_explicit(&op->slot->flight,
-                                                            memory_order_acquire);
+    hd_outer_memory_t *memory = flight ? atomic_load_explicit(flight, memory_order_acquire) : NULL;
+    return (hd_device_slot_t *)(void *)memory;
 }
 
 static void free_flight(hd_outer_memory_t *memory) {
@@ -34,7 +35,9 @@ static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
     if (there) {
         return UCC_OK;
     }
-    hd_device_slot_t *f = hd_alloc(HD_LINE_PAIR, sizeof(*f) + slices * sizeof(f->done[0]));
+    _Atomic(hd_outer_memory_t *) *flight = hd_op_flight(op);
+    hd_device_slot_t *f =
+        flight ? hd_alloc(HD_LINE_PAIR, sizeof(*f) + slices * sizeof(f->done[0])) : NULL;
     if (!f) {
         hd_error("%s: no memory for what is enqueued on devices", hd_op_type_name(op));
         return UCC_ERR_NO_MEMORY;
@@ -44,8 +47,8 @@ static ucc_status_t install_flight(hd_op_t *op, uint32_t slices) {
     f->slices = slices;
     hd_outer_memory_t *none = NULL;
     /* acq_rel: publishes the flight */
-    if (!atomic_compare_exchange_strong_explicit(&op->slot->flight, &none, &f->memory,
-                                                 memory_order_acq_rel, memory_order_acquire)) {
+    if (!atomic_compare_exchange_strong_explicit(flight, &none, &f->memory, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
         free_flight(&f->memory);
     }
     return UCC_OK;

@@ -97,7 +97,15 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts, int32_t *
 
 ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where) {
-    hd_home_pin(&group->home);
+    uint32_t member = hd_group_member(group, ep);
+    hd_assert(ep < group->team_n && member < group->n);
+    hd_group_t *other = hd_group_is_mapped(group) ? hd_group_again(group, member + 1) : NULL;
+    bool unmapped = hd_group_is_mapped(group) && !other;
+    if (other) {
+        group = other;
+    } else {
+        hd_home_pin(&group->home);
+    }
     team->group = group;
     team->ep = ep;
     team->n = group->team_n;
@@ -105,9 +113,12 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
     for (uint32_t i = 0; team->crossing && i < team->n_contexts; i++) {
         hd_runner_glance(&team->contexts[i]->runner, hd_crossing_glance);
     }
-    uint32_t member = hd_group_member(group, ep);
-    hd_assert(ep < group->team_n && member < group->n);
-    ucc_status_t status = hd_group_join(group, member, where);
+    ucc_status_t status = UCC_ERR_NO_MEMORY;
+    if (unmapped) {
+        hd_group_poison(group, status);
+    } else {
+        status = hd_group_join(group, member, where);
+    }
     if (status == UCC_OK) {
         team->member = group->board->member[member];
     }

@@ -63,7 +63,7 @@ static void *make_group(void *arg) {
     if (status == UCC_OK && f->process) {
         status = hd_form_make_crossing(team, f->roll.all, &group);
     } else if (status == UCC_OK) {
-        hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type);
+        hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type, team->n);
         group = hd_group_create(team->n, &config);
         status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
     }

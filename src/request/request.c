@@ -350,7 +350,7 @@ static __attribute__((noinline)) ucc_status_t launch_found(hd_request_t *r, bool
         return launch_numbered(r, op->place.board, listed, queued);
     }
     hd_assert_eq(op->place.n, op->place.board->n);
-    op->place.k = op->place.board->use;
+    op->place.k = op->place.board->head->use;
     op->numbered = false;
     op->leave = leave_board;
     return hd_op_launch(op);

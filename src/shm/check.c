@@ -27,8 +27,7 @@ static uint32_t first_peer(const hd_board_t *board, uint64_t k) {
 }
 
 static const hd_shared_t *peer_at(const hd_board_t *board, uint32_t i) {
-    /* acquire: pairs with hd_board_add_member; NULL before it has joined */
-    return __atomic_load_n(&board->shared[i % board->n], __ATOMIC_ACQUIRE);
+    return hd_board_peer(board, i % board->n); /* NULL before it has joined */
 }
 
 static uint32_t n_peers(const hd_board_t *board) {
@@ -100,7 +99,8 @@ void hd_board_check(const hd_board_t *board, uint32_t me) {
     hd_always_eq(board->mask, board->depth - 1);
     hd_always_lt(me, board->n);
     hd_always_lt(1, board->depth); /* others have neither windows nor floors */
-    uint64_t common = load(&board->floor), floor = common > mine->floor ? common : mine->floor;
+    uint64_t common = load(&board->head->floor),
+             floor = common > mine->floor ? common : mine->floor;
     check_own(board, me);
     for (uint32_t i = 0, first = first_peer(board, mine->taken); i < n_peers(board); i++) {
         const hd_shared_t *peer = peer_at(board, first + i);
@@ -135,17 +135,19 @@ static void check_tree(const hd_tree_t *tree, uint32_t n) {
 void hd_group_check(const hd_group_t *group) {
     const hd_board_t *board = group->board;
     /* relaxed: whoever calls this has seen all joins, or there are no more to come */
-    uint32_t joined = atomic_load_explicit(&group->joined, memory_order_relaxed), there = 0;
+    uint32_t joined = atomic_load_explicit(&hd_common(group)->joined, memory_order_relaxed),
+             there = 0;
     hd_always(board->group == group && board->n == group->n && board->depth == group->depth);
     hd_always_le(group->lines_max, HD_LINES_LIMIT);
     hd_always_eq(group->lines_per_slot, hd_lines_for(group->lines_max));
     hd_always_eq(group->staged_slot % HD_LINE, 0);
     hd_always_lt(group->staged_slot, (uint32_t)1 << 28); /* a lane's byte count has 28 bits */
     for (uint32_t i = 0; i < group->n; i++) {
-        there += board->shared[i] != NULL;
+        there += hd_board_peer(board, i) != NULL;
     }
     hd_always_le(joined & ~HD_GROUP_ABANDONED, there);
-    hd_always_le(atomic_load_explicit(&group->n_left, memory_order_relaxed), there); /* as above */
+    hd_always_le(atomic_load_explicit(&hd_common(group)->n_left, memory_order_relaxed),
+                 there); /* as above */
     hd_always(board->tree[0] == group->canonical);
     check_tree(group->canonical, group->n);
     check_tree(group->by_topology, group->n);

@@ -45,22 +45,6 @@ static bool is_generation(uint64_t word, uint64_t gen) {
     return hd_is_generation(word, gen);
 }
 
-static hd_work_t *create_work(uint32_t n, uint32_t slices) {
-    hd_work_t *work = hd_alloc(HD_LINE, sizeof(*work));
-    if (!work) {
-        return NULL;
-    }
-    work->slice = hd_alloc(HD_LINE_PAIR, slices * sizeof(*work->slice));
-    work->src = hd_alloc(HD_LINE, n * sizeof(*work->src));
-    work->dst = hd_alloc(HD_LINE, n * sizeof(*work->dst));
-    work->call = hd_alloc(HD_LINE, n * sizeof(*work->call));
-    if (!work->slice || !work->src || !work->dst || !work->call) {
-        hd_work_free(work);
-        return NULL;
-    }
-    return work;
-}
-
 static hd_work_t *work_of(const hd_op_t *op) {
     /* acquire: pairs with the installing CAS below */
     return atomic_load_explicit(&op->slot->work, memory_order_acquire);
@@ -68,7 +52,8 @@ static hd_work_t *work_of(const hd_op_t *op) {
 
 static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
     hd_work_t *work = NULL;
-    hd_work_t *mine = create_work(op->place.n, hd_board_slices(op->place.board));
+    const hd_board_t *board = op->place.board;
+    hd_work_t *mine = hd_board_create_work(board, (uint32_t)(op->place.k & board->mask));
     /* acq_rel: publishes the arrays, or takes the winner's */
     if (!mine || atomic_compare_exchange_strong_explicit(
                      &op->slot->work, &work, mine, memory_order_acq_rel, memory_order_acquire)) {
@@ -111,7 +96,7 @@ static const hd_work_t *work_seen(const hd_op_t *op, view_t *view) {
         }
         break;
     }
-    view->work = (hd_work_t){work->slice, view->src, view->dst, view->call};
+    view->work = (hd_work_t){work->slice, view->src, view->dst, view->call, true};
     return &view->work;
 }
 
@@ -337,7 +322,7 @@ static void take_turn(void *arg) {
 }
 
 static void end_turn(hd_op_t *op) {
-    hd_unlock(&op->slot->turn);
+    hd_unlock(&op->exchange->turn);
     hd_bell_ring(&op->group->home.bell); /* members that were refused may sleep */
 }
 
@@ -364,7 +349,7 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
     /* acquire: only a look; the claim repeats it. A turn without a unit would wake those who sleep,
      * this thread too */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
-    if (!claimable(generation(op), slice, word) || !hd_lock_try(&op->slot->turn)) {
+    if (!claimable(generation(op), slice, word) || !hd_lock_try(&op->exchange->turn)) {
         return false;
     }
     turn_t turn = {.op = op, .work = work, .slice = s};

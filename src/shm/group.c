@@ -10,6 +10,7 @@
 #include "threads/meet.h"
 
 static void dismantle(hd_group_t *group) {
+    bool mapped = hd_group_is_mapped(group), first = !group->mapping.first;
     if (group->outside && group->outside->ends) {
         group->outside->ends(group->outside);
     }
@@ -23,7 +24,7 @@ static void dismantle(hd_group_t *group) {
     if (group->canonical) {
         hd_tree_destroy(group->canonical);
     }
-    for (uint32_t i = 0; group->region && i < group->n; i++) {
+    for (uint32_t i = 0; first && group->region && i < group->n; i++) {
         if (group->region[i].owned) {
             hd_free_part(group->region[i].address, group->region[i].bytes);
         }
@@ -31,40 +32,78 @@ static void dismantle(hd_group_t *group) {
     if (group->outside) { /* last: what the boards' flights use */
         group->outside->release(group->outside);
     }
+    if (mapped) {
+        hd_mapping_end(group);
+        return;
+    }
     hd_free(group->region);
     hd_free(group->labels);
     hd_free(group->locality);
-    hd_free(group);
+    hd_free(hd_common(group));
 }
 
 static void release(hd_home_t *home) {
     hd_group_t *group = (hd_group_t *)home;
     hd_checked(hd_group_check(group));
     hd_fork_forget(&group->fork_hook);
-    hd_meetings_end(group->serial);
+    if (!group->mapping.first) {
+        hd_meetings_end(group->serial);
+    }
     dismantle(group);
 }
 
-static bool choose_trees(hd_group_t *group, const hd_group_config_t *config) {
-    bool flat = !config->spanning &&
-                (config->arrival == HD_CFG_ARRIVAL_FLAT || group->n == 1 ||
-                 (config->arrival == HD_CFG_ARRIVAL_AUTO && hd_plan_is_flat(group, group->n)));
-    group->arrival = config->arrival;
-    group->tree_choice = config->tree;
+static bool choose_trees(hd_group_t *group) {
+    bool flat = !group->spanning &&
+                (group->arrival == HD_CFG_ARRIVAL_FLAT || group->n == 1 ||
+                 (group->arrival == HD_CFG_ARRIVAL_AUTO && hd_plan_is_flat(group, group->n)));
     return flat || hd_tree_by_number(group->n, &group->canonical) == UCC_OK;
 }
 
-hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
-    hd_group_t *group = hd_alloc(HD_LINE_PAIR, sizeof(*group));
-    if (!group) {
-        hd_error("no memory for a team of %u endpoints", n);
-        return NULL;
+/* Where the parts of a group lie in a mapping. */
+typedef struct places {
+    size_t board, locality, region, labels, match, end;
+} places_t;
+
+static places_t places_of(const hd_group_t *group, uint32_t mappings) {
+    size_t at = hd_mapping_first(mappings), n = group->n;
+    places_t p;
+    size_t board = hd_board_bytes(group, group->n, group->depth, 0, NULL, NULL);
+    p.board = hd_mapping_place(&at, board, 4096);
+    p.locality = hd_mapping_place(&at, n * sizeof(*group->locality), HD_LINE);
+    p.region = hd_mapping_place(&at, n * sizeof(*group->region), HD_LINE);
+    p.labels = hd_mapping_place(&at, n * sizeof(*group->labels), HD_LINE);
+    p.match = hd_mapping_place(&at, hd_match_bytes(group->n), HD_LINE_PAIR);
+    p.end = hd_mapping_place(&at, 0, HD_LINE_PAIR);
+    return p;
+}
+
+/* Memory for what its endpoints share, or, in a mapping, the places where that is; false: there is
+ * none. */
+static bool furnish(hd_group_t *group) {
+    size_t n = group->n;
+    uint8_t *base = group->mapping.base;
+    if (base) {
+        places_t p = places_of(group, group->mapping.n);
+        group->locality = (hd_locality_t *)(void *)(base + p.locality);
+        group->region = (struct hd_region *)(void *)(base + p.region);
+        group->labels = (uint64_t *)(void *)(base + p.labels);
+        group->match = hd_match_create(group, base + p.match);
+        base += p.board;
+    } else {
+        group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
+        group->region = hd_alloc(HD_LINE, n * sizeof(*group->region));
+        group->labels = hd_alloc(HD_LINE, n * sizeof(*group->labels));
+        group->match = hd_match_create(group, NULL);
     }
-    group->home.release = release;
-    group->home.awaits = hd_op_awaits;
-    /* relaxed: nobody else knows the group yet */
-    atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
-    group->serial = hd_serial();
+    if (choose_trees(group) && group->match && group->locality && group->region && group->labels) {
+        group->board = hd_board_create(group, group->n, group->depth, 0, group->canonical,
+                                       group->canonical, base);
+    }
+    return group->board;
+}
+
+/* Before the group has any memory: what the configuration says. */
+static void configure(hd_group_t *group, uint32_t n, const hd_group_config_t *config) {
     group->n = group->team_n = n;
     group->depth = config->depth;
     group->persistent_depth = config->persistent_depth;
@@ -74,16 +113,45 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     group->timeout = config->timeout;
     group->slices = config->slices;
     group->spanning = config->spanning;
+    group->arrival = config->arrival;
+    group->tree_choice = config->tree;
     hd_plan_thresholds(group, config);
-    bool trees = choose_trees(group, config);
-    group->match = hd_match_create(n);
-    group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
-    group->region = hd_alloc(HD_LINE, n * sizeof(*group->region));
-    group->labels = hd_alloc(HD_LINE, n * sizeof(*group->labels));
-    if (trees && group->match && group->locality && group->region && group->labels) {
-        group->board = hd_board_create(group, n, group->depth, group->canonical, group->canonical);
+}
+
+static void begin(hd_group_t *group) {
+    group->home.release = release;
+    group->home.awaits = hd_op_awaits;
+    /* relaxed: nobody else knows the group yet */
+    atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
+}
+
+static hd_group_t *allocate(uint32_t n, const hd_group_config_t *config) {
+    hd_assert(!config->mappings || !config->spanning);
+    if (!config->mappings) {
+        hd_common_t *common = hd_alloc(HD_LINE_PAIR, sizeof(*common) + sizeof(hd_group_t));
+        return common ? (hd_group_t *)(void *)(common + 1) : NULL;
     }
-    if (!group->board) {
+    hd_group_t of_so_many = {.n = 0};
+    configure(&of_so_many, n, config);
+    places_t p = places_of(&of_so_many, config->mappings + 1);
+    hd_group_t *group = hd_mapping_create(config->mappings + 1, p.end);
+    if (group) {
+        /* relaxed: nobody else knows the group yet */
+        atomic_store_explicit(&hd_common(group)->given_away, p.end, memory_order_relaxed);
+    }
+    return group;
+}
+
+hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
+    hd_group_t *group = allocate(n, config);
+    if (!group) {
+        hd_error("no memory for a team of %u endpoints", n);
+        return NULL;
+    }
+    begin(group);
+    group->serial = hd_serial();
+    configure(group, n, config);
+    if (!furnish(group)) {
         hd_error("no memory for a team of %u endpoints", n);
         dismantle(group);
         return NULL;
@@ -93,6 +161,43 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
         group->locality[i] = hd_locality_unknown();
         group->labels[i] = i;
     }
+    return group;
+}
+
+hd_group_t *hd_group_again(hd_group_t *of, uint32_t number) {
+    hd_home_pin(&of->home);
+    hd_group_t *group = hd_mapping_again(of, number);
+    if (!group) {
+        hd_home_unpin(&of->home);
+        return NULL;
+    }
+    begin(group);
+    group->serial = of->serial;
+    group->n = group->team_n = of->n;
+    group->depth = of->depth;
+    group->persistent_depth = of->persistent_depth;
+    group->flat_max = of->flat_max;
+    group->lines_max = of->lines_max;
+    group->lines_per_slot = of->lines_per_slot;
+    group->staged_slot = of->staged_slot;
+    group->staged_max = of->staged_max;
+    group->direct_above = of->direct_above;
+    group->chunk = of->chunk;
+    group->streaming_min = of->streaming_min;
+    group->check = of->check;
+    group->two_sided = of->two_sided;
+    group->slices = of->slices;
+    group->staging_slot = of->staging_slot;
+    group->stall = of->stall;
+    group->timeout = of->timeout;
+    group->arrival = of->arrival;
+    group->tree_choice = of->tree_choice;
+    if (!furnish(group)) {
+        hd_error("no memory for a team of %u endpoints", group->n);
+        dismantle(group);
+        return NULL;
+    }
+    hd_group_watch_forks(group);
     return group;
 }
 
@@ -206,6 +311,31 @@ static void complete(hd_group_t *group) {
     hd_bell_ring(&group->home.bell);
 }
 
+/* All have joined. */
+static ucc_status_t settle(hd_group_t *group) {
+    ucc_status_t status = hd_group_seal(group);
+    if (status != UCC_OK) {
+        hd_group_poison(group, status);
+        return status;
+    }
+    hd_checked(hd_group_check(group));
+    if (!group->outside) {
+        complete(group);
+    } else {
+        /* release: what hd_group_seal wrote; pairs with hd_group_is_sealed */
+        atomic_store_explicit(&group->sealed, 1, memory_order_release);
+        hd_group_ready(group);
+    }
+    return UCC_OK;
+}
+
+/* By an endpoint of this mapping, which finds that all have joined: the first one settles it. */
+static ucc_status_t settle_once(hd_group_t *group) {
+    /* acq_rel: one of them; what the others need comes with `complete` */
+    bool settled = atomic_exchange_explicit(&group->mapping.settled, 1, memory_order_acq_rel);
+    return settled ? UCC_OK : settle(group);
+}
+
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where) {
     hd_assert_lt(ep, group->n);
     hd_assert(!group->board->member[ep]); /* each joins once */
@@ -217,28 +347,20 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
         hd_group_poison(group, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
-    /* relaxed: only told (stall.c) */
+    /* release: for those who look who has joined (hd_board_peer) */
     atomic_store_explicit(&group->board->shared[ep]->thread, -hd_thread_number(),
-                          memory_order_relaxed);
+                          memory_order_release);
     /* acq_rel: hands on my member and locality; the last one takes in everybody's */
-    uint32_t before = atomic_fetch_add_explicit(&group->joined, 1, memory_order_acq_rel);
+    uint32_t before = atomic_fetch_add_explicit(&hd_common(group)->joined, 1, memory_order_acq_rel);
     hd_assert_lt(before & ~HD_GROUP_ABANDONED, group->n);
-    if (before + 1 == group->n) {
-        ucc_status_t status = hd_group_seal(group);
-        if (status != UCC_OK) {
-            hd_group_poison(group, status);
-            return status;
-        }
-        hd_checked(hd_group_check(group));
-        if (!group->outside) {
-            complete(group);
-        } else {
-            /* release: what hd_group_seal wrote; pairs with hd_group_is_sealed */
-            atomic_store_explicit(&group->sealed, 1, memory_order_release);
-            hd_group_ready(group);
-        }
+    if (before + 1 != group->n) {
+        return UCC_OK;
     }
-    return UCC_OK;
+    if (hd_group_is_mapped(group)) { /* those of other mappings may sleep */
+        hd_bell_alarm(&group->home.bell);
+        hd_bell_ring(&group->home.bell);
+    }
+    return settle_once(group);
 }
 
 void hd_group_ready(hd_group_t *group) {
@@ -255,8 +377,8 @@ bool hd_group_is_sealed(const hd_group_t *group) {
 
 bool hd_group_abandon(hd_group_t *group, ucc_status_t why) {
     /* acq_rel: either all have joined before, or the last one to join finds no complete count */
-    uint32_t before =
-        atomic_fetch_or_explicit(&group->joined, HD_GROUP_ABANDONED, memory_order_acq_rel);
+    uint32_t before = atomic_fetch_or_explicit(&hd_common(group)->joined, HD_GROUP_ABANDONED,
+                                               memory_order_acq_rel);
     if ((before & ~HD_GROUP_ABANDONED) == group->n) {
         return false;
     }
@@ -266,11 +388,16 @@ bool hd_group_abandon(hd_group_t *group, ucc_status_t why) {
 
 bool hd_group_all_joined(const hd_group_t *group) {
     /* acquire: pairs with hd_group_join, though only the count matters */
-    uint32_t joined = atomic_load_explicit(&group->joined, memory_order_acquire);
+    uint32_t joined = atomic_load_explicit(&hd_common(group)->joined, memory_order_acquire);
     return (joined & ~HD_GROUP_ABANDONED) == group->n;
 }
 
-bool hd_group_is_complete(const hd_group_t *group) {
-    /* acquire: pairs with the release in complete */
+/* Of a mapping that has not been settled: all may have joined, the last of them by another one. */
+bool hd_group_settles(hd_group_t *group) {
+    if (!hd_group_is_mapped(group) || !hd_group_all_joined(group)) {
+        return false;
+    }
+    (void)settle_once(group); /* a failure is the group's */
+    /* acquire: as in hd_group_is_complete; another thread may be settling it */
     return atomic_load_explicit(&group->complete, memory_order_acquire) != 0;
 }

@@ -11,13 +11,41 @@
 #include "shm/shm.h"
 #include "threads/delay.h"
 
+/* --- mapping.c -------------------------------------------------------------------------------- */
+
+/* A group, all zero but for its mapping and its bell, in memory that can be mapped n times: the
+ * first of these mappings, of so many bytes at least. NULL: no memory, or the system lacks
+ * something (logged). */
+hd_group_t *hd_mapping_create(uint32_t n, size_t least);
+/* The same memory in another mapping, of this number; takes over the caller's reference to the
+ * first. NULL: no memory (logged). */
+hd_group_t *hd_mapping_again(hd_group_t *first, uint32_t number);
+/* Unmaps it, and the group with it. */
+void hd_mapping_end(hd_group_t *group);
+/* Where such memory is laid out, from its base: what is taken by n mappings themselves; and the
+ * next place of so many bytes. */
+size_t hd_mapping_first(uint32_t n);
+size_t hd_mapping_place(size_t *cursor, size_t bytes, size_t alignment);
+/* So many bytes of what is not laid out, for good; zero. NULL: there are none left. */
+uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes);
+/* In the child of a fork. */
+void hd_mapping_inherited(hd_group_t *group);
+
 /* --- board.c ---------------------------------------------------------------------------------- */
 
-/* n members, none in place yet. trees may be NULL. */
-hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth,
-                            const hd_tree_t *canonical, const hd_tree_t *by_topology);
-/* Allocates member i on the calling thread's node. */
+/* What a board takes in a mapping: of this group, with so many members, in a ring of so many, and
+ * with so many bytes for match.c. trees: its own; NULL, both: any of so many members. */
+size_t hd_board_bytes(const hd_group_t *group, uint32_t n, uint32_t depth, size_t entry,
+                      const hd_tree_t *canonical, const hd_tree_t *by_topology);
+/* n members, none in place yet. trees may be NULL. at: where it lies in the group's mapping, whether
+ * it is new there or not; NULL: in private memory. */
+hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth, size_t entry,
+                            const hd_tree_t *canonical, const hd_tree_t *by_topology, uint8_t *at);
+/* Allocates member i on the calling thread's node. In a mapping: member i is one of this mapping's.
+ */
 hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i);
+/* What peers see of member i; NULL: it has not joined (of a group's main board). */
+hd_shared_t *hd_board_peer(const hd_board_t *board, uint32_t i);
 void hd_board_destroy(hd_board_t *board);
 /* Before first use: the tree by which everything but reductions arrives. */
 ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topology);
@@ -25,6 +53,8 @@ ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topolo
 void hd_board_unlock(hd_board_t *board);
 /* Puts all sequence state back to the start; nobody may be using the board. */
 void hd_board_reset(hd_board_t *board);
+/* The same for what is member i's own. */
+void hd_board_reset_member(hd_board_t *board, uint32_t i);
 #if HD_DEBUG >= 2 || defined(HD_TEST)
 /* check.c: all equations that hold at any moment between a board's members, as one of them sees it.
  * Under that member's lock. */
@@ -211,9 +241,13 @@ ucc_status_t hd_op_say_sizes(const hd_op_t *op, uint32_t from, uint32_t to, size
 
 /* --- match.c ---------------------------------------------------------------------------------- */
 
-/* For a group of n endpoints. */
-hd_match_t *hd_match_create(uint32_t n);
+/* What the table takes in a mapping, for a group of n endpoints. */
+size_t hd_match_bytes(uint32_t n);
+/* at: where it lies in the group's mapping, new there or not; NULL: in private memory. */
+hd_match_t *hd_match_create(hd_group_t *group, uint8_t *at);
 void hd_match_destroy(hd_match_t *match);
+/* The board of this mapping that lies where `board` does in its own; NULL: no memory. */
+hd_board_t *hd_match_same_board(hd_group_t *group, const hd_board_t *board);
 /* "bcast with tag 5": the exchange of number k on a board that was joined, for messages. */
 void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text, size_t size);
 /* Has member i joined the exchange for which this board is in use? By a member that has. */
@@ -279,6 +313,8 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op,
 uint32_t hd_board_slices(const hd_board_t *board);
 /* NULL is allowed. By the owner of the board, at its end. */
 void hd_work_free(hd_work_t *work);
+/* The work of a slot of the board's ring; NULL: no memory. */
+hd_work_t *hd_board_create_work(const hd_board_t *board, uint32_t slot);
 /* Closes the exchange; UCC_OK when nobody touches anybody's buffers any more. */
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
 /* Works on all slices that have units to claim, in whatever order they become ready. Only on boards

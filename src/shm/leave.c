@@ -23,24 +23,25 @@ uint64_t hd_group_leave(hd_group_t *group, uint32_t ep) {
     if (atomic_exchange_explicit(&shared->left, 1, memory_order_release) == 0) {
         /* seq_cst: the same, for whoever looks at the count first; and see put.c, whose writers
            must see it or be seen by a leaver who looks for them after this */
-        uint32_t before = atomic_fetch_add_explicit(&group->n_left, 1, memory_order_seq_cst);
+        uint32_t before =
+            atomic_fetch_add_explicit(&hd_common(group)->n_left, 1, memory_order_seq_cst);
         hd_assert_lt(before, group->n);
         (void)before;
+        hd_bell_alarm(&group->home.bell);
         hd_bell_ring(&group->home.bell);
     }
     return last;
 }
 
 static bool has_left(const hd_group_t *group, uint32_t ep) {
-    /* acquire: pairs with hd_board_add_member; not all may have joined */
-    const hd_shared_t *shared = __atomic_load_n(&group->board->shared[ep], __ATOMIC_ACQUIRE);
+    const hd_shared_t *shared = hd_board_peer(group->board, ep); /* not all may have joined */
     /* acquire: pairs with hd_group_leave */
     return shared && atomic_load_explicit(&shared->left, memory_order_acquire) != 0;
 }
 
 bool hd_group_has_leavers(const hd_group_t *group) {
     /* acquire: pairs with hd_group_leave */
-    return atomic_load_explicit(&group->n_left, memory_order_acquire) != 0;
+    return atomic_load_explicit(&hd_common(group)->n_left, memory_order_acquire) != 0;
 }
 
 /* Member i of op's board has left the team: has it taken no part in op? */
@@ -84,6 +85,9 @@ ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
  */
 static void inherited(hd_fork_hook_t *self) {
     hd_group_t *group = (hd_group_t *)(void *)((char *)self - offsetof(hd_group_t, fork_hook));
+    if (hd_group_is_mapped(group)) {
+        hd_mapping_inherited(group);
+    }
     hd_bell_forget(&group->home.bell);
     hd_board_unlock(group->board);
     hd_match_unlock(group->match);

@@ -18,259 +18,564 @@
  */
 #include "shm/internal.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MIN_SHARDS = 64, MAX_SHARDS = 4096 };
+enum { MIN_SHARDS = 64, MAX_SHARDS = 4096, MOST_BOARDS = 1 << 20, CHUNKS = 21 };
 
 typedef hd_match_label_t label_t;
 
+/* Boards are known by their numbers, from 1 on; 0: none. */
 typedef struct hd_match_entry {
     label_t label;
     uint32_t n_joined;
-    hd_board_t *board;
-    struct hd_match_entry *next; /* open exchanges of the shard, oldest first */
-    struct hd_match_entry *all;  /* every board ever made */
-    uint64_t joined[];           /* bit per member */
+    uint32_t next;      /* open exchanges of the shard, oldest first */
+    uint32_t next_free; /* boards in the pool */
+    uint64_t joined[];  /* bit per member */
 } entry_t;
 
+/* A lock of this process; or of several, one of whom may die while it holds it. */
+typedef union guard {
+    hd_lock_t lock;
+    pthread_mutex_t mutex;
+} guard_t;
+
 typedef struct shard {
-    alignas(HD_LINE_PAIR) hd_lock_t lock;
-    entry_t *head, **tail;
-    hd_ordinals_t ordinals; /* of spanning groups */
+    alignas(HD_LINE_PAIR) guard_t guard;
+    uint32_t head, tail;
 } shard_t;
 
+/* In a mapping: where a board lies there, and what it is. */
+typedef struct seat {
+    uint64_t at;
+    uint32_t of_set, depth; /* of_set: members of an active set's; 0: all endpoints */
+} seat_t;
+
+/* What all mappings share. */
+typedef struct table {
+    alignas(HD_LINE_PAIR) guard_t guard; /* guards what follows, and the entries' next_free */
+    uint32_t n_boards;
+    uint32_t free, free_persistent;
+    uint32_t free_of_size[]; /* entry i: of active sets with i + 1 members */
+} table_t;
+
 struct hd_match {
+    hd_group_t *group;
+    table_t *table;
     shard_t *shard;
-    uint32_t n_shards;                    /* a power of two */
-    alignas(HD_LINE_PAIR) hd_lock_t lock; /* guards all below */
-    hd_board_t *free, *free_persistent;
-    hd_board_t **free_of_size; /* entry i: of active sets with i + 1 members */
-    entry_t *all;
+    uint32_t n_shards;       /* a power of two */
+    hd_ordinals_t *ordinals; /* by shard, under its guard; of spanning groups, else NULL */
+    seat_t *seat;            /* by number; NULL: not in a mapping */
+    hd_lock_t lock;          /* guards the making of boards of this mapping from their seats */
+    /* this mapping's boards: number b is in chunk c, which has 2^c of them, at b - 2^c */
+    _Atomic(_Atomic(hd_board_t *) *) chunk[CHUNKS];
 };
 
-hd_match_t *hd_match_create(uint32_t n) {
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static uint32_t shards_for(uint32_t n) {
+    uint32_t shards = MIN_SHARDS;
+    while (shards < n && shards < MAX_SHARDS) {
+        shards *= 2;
+    }
+    return shards;
+}
+
+typedef struct layout {
+    size_t table, shard, seat, bytes;
+} layout_t;
+
+static layout_t lay_out(uint32_t n) {
+    size_t at = 0;
+    layout_t l;
+    l.table = hd_mapping_place(&at, sizeof(table_t) + n * sizeof(uint32_t), HD_LINE_PAIR);
+    l.shard = hd_mapping_place(&at, shards_for(n) * sizeof(shard_t), HD_LINE_PAIR);
+    l.seat = hd_mapping_place(&at, (MOST_BOARDS + (size_t)1) * sizeof(seat_t), HD_LINE_PAIR);
+    l.bytes = at;
+    return l;
+}
+
+size_t hd_match_bytes(uint32_t n) {
+    return lay_out(n).bytes;
+}
+
+static void init_mutex(guard_t *guard) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&guard->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+/* By who has made the mapping. */
+static void init_mutexes(hd_match_t *match) {
+    init_mutex(&match->table->guard);
+    for (uint32_t i = 0; i < match->n_shards; i++) {
+        init_mutex(&match->shard[i].guard);
+    }
+}
+
+hd_match_t *hd_match_create(hd_group_t *group, uint8_t *at) {
+    uint32_t n = group->n, n_shards = shards_for(n);
     hd_match_t *match = hd_alloc(HD_LINE_PAIR, sizeof(*match));
     if (!match) {
         return NULL;
     }
-    match->n_shards = MIN_SHARDS;
-    while (match->n_shards < n && match->n_shards < MAX_SHARDS) {
-        match->n_shards *= 2;
+    match->group = group;
+    match->n_shards = n_shards;
+    if (at) {
+        layout_t l = lay_out(n);
+        match->table = (table_t *)(void *)(at + l.table);
+        match->shard = (shard_t *)(void *)(at + l.shard);
+        match->seat = (seat_t *)(void *)(at + l.seat);
+        if (group->mapping.number == 0) {
+            init_mutexes(match);
+        }
+        return match;
     }
-    match->shard = hd_alloc(HD_LINE_PAIR, match->n_shards * sizeof(*match->shard));
-    match->free_of_size = hd_alloc(HD_LINE, n * sizeof(hd_board_t *));
-    if (!match->shard || !match->free_of_size) {
+    match->table = hd_alloc(HD_LINE_PAIR, sizeof(table_t) + n * sizeof(uint32_t));
+    match->shard = hd_alloc(HD_LINE_PAIR, n_shards * sizeof(*match->shard));
+    match->ordinals =
+        group->spanning ? hd_alloc(HD_LINE, n_shards * sizeof(*match->ordinals)) : NULL;
+    if (!match->table || !match->shard || (group->spanning && !match->ordinals)) {
         hd_match_destroy(match);
         return NULL;
     }
-    for (uint32_t i = 0; i < match->n_shards; i++) {
-        match->shard[i].tail = &match->shard[i].head;
-    }
     return match;
+}
+
+/* --- guards ----------------------------------------------------------------------------------- */
+
+/* False: a process has died while it held it, and what is guarded may be half written: the team has
+ * failed. */
+static bool enter(hd_match_t *match, guard_t *guard) {
+    if (!match->seat) {
+        hd_lock(&guard->lock);
+        return true;
+    }
+    int error = pthread_mutex_lock(&guard->mutex);
+    if (error == EOWNERDEAD) { /* it is left inconsistent: nobody enters any more */
+        pthread_mutex_unlock(&guard->mutex);
+        error = ENOTRECOVERABLE;
+    }
+    if (error) {
+        hd_group_poison(match->group, UCC_ERR_NO_RESOURCE);
+    }
+    return error == 0;
+}
+
+static void leave(const hd_match_t *match, guard_t *guard) {
+    if (match->seat) {
+        pthread_mutex_unlock(&guard->mutex);
+    } else {
+        hd_unlock(&guard->lock);
+    }
+}
+
+/* --- boards by number ------------------------------------------------------------------------- */
+
+static size_t entry_bytes(uint32_t n) {
+    return sizeof(entry_t) + (n + 63) / 64 * sizeof(uint64_t);
+}
+
+static uint32_t chunk_of(uint32_t number) {
+    return 31 - (uint32_t)__builtin_clz(number);
+}
+
+/* Where this mapping keeps the board of a number; NULL: nowhere yet. */
+static _Atomic(hd_board_t *) *slot_of(const hd_match_t *match, uint32_t number) {
+    uint32_t c = chunk_of(number);
+    /* acquire: pairs with the release in keep */
+    _Atomic(hd_board_t *) *chunk = atomic_load_explicit(&match->chunk[c], memory_order_acquire);
+    return chunk ? &chunk[number - (UINT32_C(1) << c)] : NULL;
+}
+
+static hd_board_t *known(const hd_match_t *match, uint32_t number) {
+    _Atomic(hd_board_t *) *slot = slot_of(match, number);
+    /* acquire: pairs with the release in keep */
+    return slot ? atomic_load_explicit(slot, memory_order_acquire) : NULL;
+}
+
+/* Under match->lock, or the table's guard where there is one mapping. False: no memory. */
+static bool keep(hd_match_t *match, uint32_t number, hd_board_t *board) {
+    uint32_t c = chunk_of(number);
+    if (!slot_of(match, number)) {
+        _Atomic(hd_board_t *) *chunk = hd_alloc(HD_LINE, sizeof(hd_board_t *) << c);
+        if (!chunk) {
+            return false;
+        }
+        /* release: the zeroes */
+        atomic_store_explicit(&match->chunk[c], chunk, memory_order_release);
+    }
+    board->id = number;
+    /* release: the board; pairs with known */
+    atomic_store_explicit(slot_of(match, number), board, memory_order_release);
+    return true;
 }
 
 void hd_match_destroy(hd_match_t *match) {
     if (!match) {
         return;
     }
-    while (match->all) {
-        entry_t *entry = match->all;
-        match->all = entry->all;
-        hd_board_destroy(entry->board);
-        hd_free(entry);
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        /* relaxed, both: the last reference */
+        _Atomic(hd_board_t *) *chunk = atomic_load_explicit(&match->chunk[c], memory_order_relaxed);
+        for (uint32_t i = 0; chunk && i < UINT32_C(1) << c; i++) {
+            hd_board_t *board = atomic_load_explicit(&chunk[i], memory_order_relaxed);
+            if (board) {
+                hd_board_destroy(board);
+            }
+        }
+        hd_free((void *)chunk);
     }
-    for (uint32_t i = 0; match->shard && i < match->n_shards; i++) {
-        hd_ordinals_end(&match->shard[i].ordinals);
+    for (uint32_t i = 0; match->ordinals && i < match->n_shards; i++) {
+        hd_ordinals_end(&match->ordinals[i]);
     }
-    hd_free(match->free_of_size);
-    hd_free(match->shard);
+    if (!match->seat) {
+        hd_free(match->table);
+        hd_free(match->shard);
+    }
+    hd_free(match->ordinals);
     hd_free(match);
 }
 
-/* n: members of an active set in this process; 0: all endpoints. */
-static hd_board_t **free_list(hd_match_t *match, uint32_t n, uint32_t depth) {
-    return n ? &match->free_of_size[n - 1] : depth > 1 ? &match->free_persistent : &match->free;
+/* A board like this in this mapping; at: see hd_board_create. of_set: its members, if it is for
+ * active sets, else 0. */
+static hd_board_t *make_board(hd_group_t *group, uint32_t of_set, uint32_t depth, uint8_t *at,
+                              hd_tree_t *own) {
+    uint32_t n = of_set ? of_set : group->n;
+    const hd_tree_t *by_n = of_set ? own : group->board->tree[0];
+    const hd_tree_t *by_topology = of_set ? own : group->board->tree[1];
+    hd_board_t *board = hd_board_create(group, n, depth, entry_bytes(n), by_n, by_topology, at);
+    bool complete = board;
+    for (uint32_t i = 0; complete && i < n; i++) {
+        /* Which endpoints a set's members are changes with its use. */
+        complete =
+            !at || of_set || group->board->member[i] ? hd_board_add_member(board, i) != NULL : true;
+    }
+    if (!complete && board) {
+        hd_board_destroy(board);
+    }
+    if (complete) {
+        board->own_tree = own;
+    }
+    return complete ? board : NULL;
 }
 
-static hd_board_t *make_board(hd_group_t *group, uint32_t of_set, uint32_t depth) {
-    uint32_t n = of_set ? of_set : group->n;
-    const hd_tree_t *by_n = group->board->tree[0], *by_topology = group->board->tree[1];
-    hd_tree_t *own = NULL;
-    if (of_set) {
-        if (!hd_plan_is_flat(group, n) && hd_tree_by_number(n, &own) != UCC_OK) {
-            return NULL;
-        }
-        by_n = by_topology = own;
-    }
-    hd_board_t *board = hd_board_create(group, n, depth, by_n, by_topology);
-    entry_t *entry = hd_alloc(HD_LINE, sizeof(*entry) + (n + 63) / 64 * sizeof(entry->joined[0]));
-    bool complete = board && entry;
-    for (uint32_t i = 0; complete && i < n; i++) {
-        complete = hd_board_add_member(board, i) != NULL;
-    }
-    if (!complete) {
-        hd_free(entry);
-        if (board) {
-            hd_board_destroy(board);
-        }
-        if (own) {
-            hd_tree_destroy(own);
-        }
+/* The tree of an active set's boards: *own, NULL if they are flat. False: no memory. */
+static bool plant(const hd_group_t *group, uint32_t of_set, hd_tree_t **own) {
+    *own = NULL;
+    return !of_set || hd_plan_is_flat(group, of_set) || hd_tree_by_number(of_set, own) == UCC_OK;
+}
+
+/* The board that lies at a seat, in this mapping. */
+static hd_board_t *sit_down(hd_group_t *group, uint32_t of_set, uint32_t depth, uint8_t *at) {
+    hd_tree_t *own;
+    if (!plant(group, of_set, &own)) {
         return NULL;
     }
-    board->own_tree = own;
-    board->entry = entry;
-    entry->board = board;
-    hd_lock(&group->match->lock);
-    entry->all = group->match->all;
-    group->match->all = entry;
-    hd_unlock(&group->match->lock);
+    hd_board_t *board = make_board(group, of_set, depth, at, own);
+    if (!board && own) {
+        hd_tree_destroy(own);
+    }
     return board;
 }
 
-static void put_back(hd_match_t *match, hd_board_t *board) {
+/* NULL: no memory. */
+static hd_board_t *board_of(hd_match_t *match, uint32_t number) {
+    hd_board_t *board = known(match, number);
+    if (board) {
+        return board;
+    }
+    hd_assert(match->seat);
     hd_lock(&match->lock);
-    hd_board_t **list = free_list(match, board->subset.local, board->depth);
-    board->next_free = *list;
-    *list = board;
+    board = known(match, number);
+    if (!board) {
+        seat_t seat = match->seat[number];
+        board =
+            sit_down(match->group, seat.of_set, seat.depth, match->group->mapping.base + seat.at);
+        if (board && !keep(match, number, board)) {
+            hd_board_destroy(board);
+            board = NULL;
+        }
+    }
     hd_unlock(&match->lock);
+    return board;
+}
+
+/* For looking at it only: its board need not be known in this mapping. */
+static entry_t *entry_of(const hd_match_t *match, uint32_t number) {
+    hd_board_t *board = known(match, number);
+    if (board) {
+        return board->entry;
+    }
+    /* the entry's place does not depend on what comes after it: see lay_out in board.c */
+    size_t at = sizeof(hd_head_t);
+    return (entry_t *)(void *)(match->group->mapping.base + match->seat[number].at +
+                               hd_mapping_place(&at, 0, HD_LINE_PAIR));
+}
+
+hd_board_t *hd_match_same_board(hd_group_t *group, const hd_board_t *board) {
+    return board->entry ? board_of(group->match, board->id) : group->board;
+}
+
+/* --- the pool --------------------------------------------------------------------------------- */
+
+/* A new board, with its number. */
+static hd_board_t *add_board(hd_group_t *group, uint32_t of_set, uint32_t depth) {
+    hd_match_t *match = group->match;
+    uint32_t n = of_set ? of_set : group->n;
+    hd_tree_t *own;
+    uint8_t *at = NULL;
+    if (!plant(group, of_set, &own)) {
+        return NULL;
+    }
+    if (match->seat) {
+        const hd_tree_t *tree[2] = {of_set ? own : group->board->tree[0],
+                                    of_set ? own : group->board->tree[1]};
+        at = hd_mapping_give(group,
+                             hd_board_bytes(group, n, depth, entry_bytes(n), tree[0], tree[1]));
+    }
+    hd_board_t *board = at || !match->seat ? make_board(group, of_set, depth, at, own) : NULL;
+    bool kept = false;
+    if (board && enter(match, &match->table->guard)) {
+        uint32_t number = match->table->n_boards + 1;
+        if (match->seat) {
+            hd_lock(&match->lock);
+        }
+        kept = number <= MOST_BOARDS && keep(match, number, board);
+        if (match->seat) {
+            hd_unlock(&match->lock);
+        }
+        if (kept) {
+            match->table->n_boards = number;
+        }
+        if (kept && match->seat) {
+            match->seat[number] = (seat_t){(uint64_t)(at - group->mapping.base), of_set, depth};
+        }
+        leave(match, &match->table->guard);
+    }
+    if (!kept && board) {
+        hd_board_destroy(board);
+    } else if (!kept && own) {
+        hd_tree_destroy(own);
+    }
+    return kept ? board : NULL;
+}
+
+/* n: members of an active set in this process; 0: all endpoints. */
+static uint32_t *free_list(table_t *table, uint32_t n, uint32_t depth) {
+    return n ? &table->free_of_size[n - 1] : depth > 1 ? &table->free_persistent : &table->free;
+}
+
+static void put_back(hd_match_t *match, hd_board_t *board) {
+    if (!enter(match, &match->table->guard)) {
+        return; /* lost, with the team */
+    }
+    uint32_t *list = free_list(match->table, board->head->subset.local, board->depth);
+    board->entry->next_free = *list;
+    *list = board->id;
+    leave(match, &match->table->guard);
+}
+
+static hd_board_t *take_free(hd_match_t *match, uint32_t of_set, uint32_t depth) {
+    if (!enter(match, &match->table->guard)) {
+        return NULL;
+    }
+    uint32_t *list = free_list(match->table, of_set, depth), number = *list;
+    hd_board_t *board = number ? board_of(match, number) : NULL;
+    if (board) {
+        *list = board->entry->next_free;
+    }
+    leave(match, &match->table->guard);
+    return board;
 }
 
 /* A board nobody uses, ready for its next use. Under no lock: it may have to be made. */
 static hd_board_t *take_board(hd_group_t *group, uint32_t of_set, uint32_t depth) {
-    hd_match_t *match = group->match;
-    hd_lock(&match->lock);
-    hd_board_t **list = free_list(match, of_set, depth);
-    hd_board_t *board = *list;
-    if (board) {
-        *list = board->next_free;
-    }
-    hd_unlock(&match->lock);
+    hd_board_t *board = take_free(group->match, of_set, depth);
     if (!board) {
-        board = make_board(group, of_set, depth);
+        board = add_board(group, of_set, depth);
     }
     if (!board) {
         hd_error("no memory for an exchange of %u endpoints", of_set ? of_set : group->n);
         return NULL;
     }
-    if (depth > 1 && board->use) {
+    if (depth > 1 && board->head->use) {
         hd_board_reset(board);
     }
-    board->use++;
+    board->head->use++;
     /* relaxed: handed on by the shard's lock */
-    atomic_store_explicit(&board->to_leave, board->n, memory_order_relaxed);
+    atomic_store_explicit(&board->head->to_leave, board->n, memory_order_relaxed);
     memset(board->entry->joined, 0, (board->n + 63) / 64 * sizeof(uint64_t));
     board->entry->n_joined = 0;
-    board->entry->next = NULL;
+    board->entry->next = 0;
     return board;
 }
+
+/* --- joining ---------------------------------------------------------------------------------- */
 
 static bool has_joined(const entry_t *entry, uint32_t me) {
     return entry->joined[me / 64] >> (me % 64) & 1;
 }
 
-static shard_t *shard_of(hd_match_t *match, const label_t *label) {
-    return &match->shard[hd_match_hash(label) & (match->n_shards - 1)];
+static uint32_t shard_number(const hd_match_t *match, const label_t *label) {
+    return (uint32_t)hd_match_hash(label) & (match->n_shards - 1);
 }
 
-static hd_board_t *join_locked(shard_t *shard, entry_t **at, uint32_t me) {
-    entry_t *entry = *at;
-    hd_assert(!has_joined(entry, me));
-    hd_assert_lt(entry->n_joined, entry->board->n);
-    entry->joined[me / 64] |= (uint64_t)1 << (me % 64);
-    if (++entry->n_joined == entry->board->n) {
-        *at = entry->next;
-        if (!*at) {
-            shard->tail = at;
+/* Under the shard's lock: the oldest exchange with this label that `me` has not joined, and which
+ * one comes before it; 0, both: there is none. */
+typedef struct found {
+    uint32_t number, before;
+} found_t;
+
+static found_t find(const hd_match_t *match, const shard_t *shard, const label_t *label,
+                    uint32_t me) {
+    found_t found = {shard->head, 0};
+    while (found.number) {
+        const entry_t *entry = entry_of(match, found.number);
+        if (hd_match_same(&entry->label, label) && !has_joined(entry, me)) {
+            return found;
         }
+        found = (found_t){entry->next, found.number};
     }
-    return entry->board;
+    return found;
 }
 
-/* Under the shard's lock: the oldest exchange with this label that `me` has not joined, or the end.
- */
-static entry_t **find(shard_t *shard, const label_t *label, uint32_t me) {
-    entry_t **at = &shard->head;
-    while (*at && (!hd_match_same(&(*at)->label, label) || has_joined(*at, me))) {
-        at = &(*at)->next;
+static void take_out(hd_match_t *match, shard_t *shard, found_t found) {
+    uint32_t next = entry_of(match, found.number)->next;
+    if (found.before) {
+        entry_of(match, found.before)->next = next;
+    } else {
+        shard->head = next;
     }
-    return at;
+    if (!next) {
+        shard->tail = found.before;
+    }
+}
+
+/* Under the shard's lock. NULL: no memory. */
+static hd_board_t *join_locked(hd_match_t *match, shard_t *shard, found_t found, uint32_t me) {
+    hd_board_t *board = board_of(match, found.number);
+    if (!board) {
+        return NULL;
+    }
+    entry_t *entry = board->entry;
+    hd_assert(!has_joined(entry, me));
+    hd_assert_lt(entry->n_joined, board->n);
+    entry->joined[me / 64] |= (uint64_t)1 << (me % 64);
+    if (++entry->n_joined == board->n) {
+        take_out(match, shard, found);
+    }
+    if (match->seat && board->depth > 1) { /* whoever took the board knows only its own members */
+        hd_board_reset_member(board, me);
+    }
+    return board;
 }
 
 /* Under the shard's lock: an exchange that nobody else has opened. It is not in the table yet. */
-static bool name_exchange(shard_t *shard, const label_t *label, hd_board_t *board) {
+static bool name_exchange(hd_match_t *match, uint32_t shard, const label_t *label,
+                          hd_board_t *board) {
     bool recurs = label->class == HD_MATCH_TAG || label->class == HD_MATCH_ACTIVE_SET;
-    board->ordinal = recurs ? hd_ordinals_next(&shard->ordinals, label) : 1;
-    return board->ordinal != 0;
+    board->head->ordinal = recurs ? hd_ordinals_next(&match->ordinals[shard], label) : 1;
+    return board->head->ordinal != 0;
+}
+
+static void open_exchange(hd_match_t *match, shard_t *shard, const hd_board_t *board) {
+    if (shard->tail) {
+        entry_of(match, shard->tail)->next = board->id;
+    } else {
+        shard->head = board->id;
+    }
+    shard->tail = board->id;
+}
+
+/* There was none when the caller looked. */
+static hd_board_t *join_or_open(hd_match_t *match, const label_t *label, uint32_t me,
+                                hd_board_t *spare) {
+    uint32_t number = shard_number(match, label);
+    shard_t *shard = &match->shard[number];
+    hd_board_t *unused = spare, *board = NULL;
+    spare->entry->label = *label;
+    spare->head->subset = label->subset;
+    if (enter(match, &shard->guard)) {
+        found_t found = find(match, shard, label, me); /* somebody may have opened it meanwhile */
+        if (!found.number && (!match->ordinals || name_exchange(match, number, label, spare))) {
+            found = (found_t){spare->id, shard->tail};
+            open_exchange(match, shard, spare);
+            unused = NULL;
+        }
+        board = found.number ? join_locked(match, shard, found, me) : NULL;
+        leave(match, &shard->guard);
+    }
+    if (unused) {
+        put_back(match, unused);
+    }
+    return board;
 }
 
 hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match_class_t class,
                           uint64_t key, uint32_t me) {
     label_t label = {.class = class, .key = key};
+    hd_match_t *match = group->match;
     if (subset) {
         label.subset = *subset;
     }
-    shard_t *shard = shard_of(group->match, &label);
-    hd_lock(&shard->lock);
-    entry_t **at = find(shard, &label, me);
-    if (*at) {
-        hd_board_t *board = join_locked(shard, at, me);
-        hd_unlock(&shard->lock);
-        return board;
-    }
-    hd_unlock(&shard->lock);
-    hd_board_t *spare = take_board(group, label.subset.local,
-                                   class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
-    if (!spare) {
+    shard_t *shard = &match->shard[shard_number(match, &label)];
+    if (!enter(match, &shard->guard)) {
         return NULL;
     }
-    spare->entry->label = label;
-    spare->subset = label.subset;
-    hd_lock(&shard->lock);
-    at = find(shard, &label, me); /* somebody may have opened it meanwhile */
-    hd_board_t *unused = *at ? spare : NULL, *board = NULL;
-    if (!*at && (!group->spanning || name_exchange(shard, &label, spare))) {
-        *shard->tail = spare->entry;
-        at = shard->tail;
-        shard->tail = &spare->entry->next;
+    found_t found = find(match, shard, &label, me);
+    hd_board_t *board = found.number ? join_locked(match, shard, found, me) : NULL;
+    leave(match, &shard->guard);
+    if (found.number) {
+        return board;
     }
-    if (*at) {
-        board = join_locked(shard, at, me);
-    } else {
-        unused = spare;
-    }
-    hd_unlock(&shard->lock);
-    if (unused) {
-        put_back(group->match, unused);
-    }
-    return board;
+    hd_board_t *spare = take_board(group, label.subset.local,
+                                   class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
+    return spare ? join_or_open(match, &label, me, spare) : NULL;
 }
 
 bool hd_match_has_joined(const hd_board_t *board, uint32_t i) {
     const entry_t *entry = board->entry;
-    shard_t *shard = shard_of(board->group->match, &entry->label);
-    hd_lock(&shard->lock);
-    bool joined = has_joined(entry, i);
-    hd_unlock(&shard->lock);
+    hd_match_t *match = board->group->match;
+    shard_t *shard = &match->shard[shard_number(match, &entry->label)];
+    bool inside = enter(match, &shard->guard), joined = has_joined(entry, i);
+    if (inside) {
+        leave(match, &shard->guard);
+    }
     return joined;
 }
 
 void hd_match_unlock(hd_match_t *match) {
-    for (uint32_t i = 0; i < match->n_shards; i++) {
-        hd_lock_forget(&match->shard[i].lock);
+    for (uint32_t i = 0; i < match->n_shards && !match->seat; i++) {
+        hd_lock_forget(&match->shard[i].guard.lock);
+    }
+    if (!match->seat) {
+        hd_lock_forget(&match->table->guard.lock);
     }
     hd_lock_forget(&match->lock);
-    for (entry_t *entry = match->all; entry; entry = entry->all) {
-        hd_board_unlock(entry->board);
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        /* relaxed, both: the caller is alone */
+        _Atomic(hd_board_t *) *chunk = atomic_load_explicit(&match->chunk[c], memory_order_relaxed);
+        for (uint32_t i = 0; chunk && i < UINT32_C(1) << c; i++) {
+            hd_board_t *board = atomic_load_explicit(&chunk[i], memory_order_relaxed);
+            if (board) {
+                hd_board_unlock(board);
+            }
+        }
     }
 }
 
 void hd_match_leave(hd_board_t *board) {
     hd_match_t *match = board->group->match;
     /* acq_rel: everybody's use of the board happens before its next use */
-    uint32_t before = atomic_fetch_sub_explicit(&board->to_leave, 1, memory_order_acq_rel);
-    hd_assert(before > 0 && before <= board->n);
+    uint32_t before = atomic_fetch_sub_explicit(&board->head->to_leave, 1, memory_order_acq_rel);
+    /* a child's copy of a mapping is empty */
+    hd_assert((before > 0 && before <= board->n) || hd_group_is_inherited(board->group));
     if (before == 1) {
         hd_assert_eq(board->entry->n_joined, board->n); /* who has not joined can't leave */
         put_back(match, board);
@@ -279,7 +584,7 @@ void hd_match_leave(hd_board_t *board) {
 
 void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char *text,
                     size_t size) {
-    const hd_subset_t *set = &board->subset;
+    const hd_subset_t *set = &board->head->subset;
     unsigned long long key = board->entry->label.key, number = k;
     char of[96] = "";
     if (set->n) {
@@ -310,7 +615,17 @@ hd_exchange_name_t hd_op_exchange_name(const hd_op_t *op) {
         return (hd_exchange_name_t){HD_MATCH_NUMBERED, op->place.k, 1, NULL};
     }
     const label_t *label = &board->entry->label;
-    uint64_t ordinal = label->class == HD_MATCH_PERSISTENT ? op->place.k : board->ordinal;
+    uint64_t ordinal = label->class == HD_MATCH_PERSISTENT ? op->place.k : board->head->ordinal;
     return (hd_exchange_name_t){label->class, label->key, ordinal,
-                                board->subset.n ? &board->subset : NULL};
+                                board->head->subset.n ? &board->head->subset : NULL};
+}
+
+_Atomic(hd_outer_memory_t *) *hd_op_flight(const hd_op_t *op) {
+    hd_group_t *first = op->group->mapping.first;
+    if (!first) {
+        return &op->slot->flight;
+    }
+    (void)hd_group_is_complete(first); /* its boards are laid out by the same trees */
+    hd_board_t *board = hd_match_same_board(first, op->place.board);
+    return board ? &board->slot[op->place.k & board->mask].flight : NULL;
 }

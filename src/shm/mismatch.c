@@ -128,7 +128,8 @@ uint32_t hd_terms_captured(uint32_t signature, uint64_t capture) {
 /* --- words ------------------------------------------------------------------------------------ */
 
 static const hd_subset_t *set_of_board(const hd_op_t *op) {
-    return op->place.board && op->place.board->subset.n ? &op->place.board->subset : NULL;
+    return op->place.board && op->place.board->head->subset.n ? &op->place.board->head->subset
+                                                              : NULL;
 }
 
 static bool has_endpoint(const hd_subset_t *set, uint32_t number) {
@@ -328,7 +329,8 @@ static void say(const hd_op_t *op, uint32_t peer) {
 ucc_status_t hd_op_mismatch(hd_op_t *op, uint32_t peer) {
     /* one line is enough. relaxed: whoever is second needs nothing of the first */
     if (hd_group_poisoned(op->group) == UCC_OK &&
-        !atomic_exchange_explicit(&op->group->said_mismatch, true, memory_order_relaxed)) {
+        !atomic_exchange_explicit(&hd_common(op->group)->said_mismatch, true,
+                                  memory_order_relaxed)) {
         say(op, peer == op->place.me ? find_peer(op) : peer);
     }
     hd_group_poison(op->group, UCC_ERR_INVALID_PARAM);

@@ -4,7 +4,8 @@
 #include "shm/outer_word.h"
 
 uint64_t hd_outer_key(const hd_op_t *op) {
-    return ((op->place.board->use << 32) + op->place.k) << HD_OUTER_KEY_SHIFT >> HD_OUTER_KEY_SHIFT;
+    return ((op->place.board->head->use << 32) + op->place.k) << HD_OUTER_KEY_SHIFT >>
+           HD_OUTER_KEY_SHIFT;
 }
 
 void hd_outer_arrived(hd_op_t *op, ucc_status_t status, const void *payload) {

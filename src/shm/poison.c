@@ -8,27 +8,30 @@
 
 void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     int32_t clean = 0;
+    hd_group_t *here = hd_group_first(group);
     hd_assert(status < UCC_OK);
     /* the first cause wins; pairs with hd_group_poisoned. seq_cst, also if another cause was first:
        see put.c, whose writers must see it or be seen by those who look for them after this */
-    bool first = atomic_compare_exchange_strong_explicit(
-        &group->poison, &clean, (int32_t)status, memory_order_seq_cst, memory_order_seq_cst);
+    bool first =
+        atomic_compare_exchange_strong_explicit(&hd_common(group)->poison, &clean, (int32_t)status,
+                                                memory_order_seq_cst, memory_order_seq_cst);
+    hd_bell_alarm(&group->home.bell);
     hd_bell_ring(&group->home.bell);
     if (first && group->outside && group->outside->failed && !hd_group_is_inherited(group)) {
         group->outside->failed(group->outside, status);
     }
     /* seq_cst: see hd_group_on_poison */
-    void (*does)(const hd_group_t *) =
-        atomic_load_explicit(&group->on_poison, memory_order_seq_cst);
+    void (*does)(const hd_group_t *) = atomic_load_explicit(&here->on_poison, memory_order_seq_cst);
     if (first && does && !hd_group_is_inherited(group)) {
-        does(group);
+        does(here);
     }
 }
 
 void hd_group_on_poison(hd_group_t *group, void (*does)(const hd_group_t *group)) {
+    group = hd_group_first(group);
     /* seq_cst, both: hd_group_poison sees it after its swap, or I see what that has swapped in */
     atomic_store_explicit(&group->on_poison, does, memory_order_seq_cst);
-    if (atomic_load_explicit(&group->poison, memory_order_seq_cst) != 0) {
+    if (atomic_load_explicit(&hd_common(group)->poison, memory_order_seq_cst) != 0) {
         does(group);
     }
 }

@@ -74,12 +74,12 @@ static void put(const hd_op_t *op, uint32_t i, const uint8_t *buffer, const uint
 /* False if the group has failed or an endpoint has left: then not all of it was written. */
 static bool put_to_all(const hd_op_t *op, bool is_bcast) {
     _Atomic uint32_t *mine = writing(op->group, op->place.me);
-    const _Atomic int32_t *poison = &op->group->poison;
+    const _Atomic int32_t *poison = &hd_common(op->group)->poison;
     /* seq_cst, here and below: see the head of this file */
     atomic_fetch_add_explicit(mine, 1, memory_order_seq_cst);
     bool is_pairwise = hd_coll[op->call.type].pairwise;
     bool clean = atomic_load_explicit(poison, memory_order_seq_cst) == 0 &&
-                 atomic_load_explicit(&op->group->n_left, memory_order_seq_cst) == 0;
+                 atomic_load_explicit(&hd_common(op->group)->n_left, memory_order_seq_cst) == 0;
     for (uint32_t i = 0; i < op->place.n && clean; i++) {
         if (is_bcast) {
             put(op, i, op->call.src, op->call.src);
@@ -122,7 +122,7 @@ bool hd_put_lingers(hd_group_t *group) {
     /* An RMW, because it reads the latest count. acq_rel: if not all have joined yet, whoever
        writes does so after the last one has, and sees what I did before this; else I see
        everybody's member */
-    uint32_t joined = atomic_fetch_add_explicit(&group->joined, 0, memory_order_acq_rel);
+    uint32_t joined = atomic_fetch_add_explicit(&hd_common(group)->joined, 0, memory_order_acq_rel);
     if ((joined & ~HD_GROUP_ABANDONED) != group->n) {
         return false;
     }

@@ -20,10 +20,26 @@ typedef struct hd_group_config {
     uint32_t staging_min;    /* bytes of a member's staging slot, at least; a multiple of a line */
     uint32_t slices;         /* most slices of an exchange, if there are fewer members */
     bool spanning; /* operations may have an outer stage (outer.h): all arrive by a tree */
+    /* its memory can be mapped, also by others, so many times more (hd_group_again); 0: it is
+     * private. Not with `spanning` */
+    uint32_t mappings;
 } hd_group_config_t;
 
 /* One reference, for the creator. */
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
+/* The same group in another mapping, of this number, from 1 to config.mappings: for endpoints that
+ * join by it, and use nothing else of the group. One reference. NULL: no memory (logged). */
+hd_group_t *hd_group_again(hd_group_t *group, uint32_t number);
+static inline bool hd_group_is_mapped(const hd_group_t *group) {
+    return group->mapping.base != NULL;
+}
+/* Of all mappings of this process the same one, which has what they don't share with other
+ * processes, but with each other. */
+static inline hd_group_t *hd_group_first(hd_group_t *group) {
+    return group->mapping.first ? group->mapping.first : group;
+}
+/* What this process keeps with the slot of an operation's exchange. NULL: no memory. */
+_Atomic(hd_outer_memory_t *) *hd_op_flight(const hd_op_t *op);
 /* What follows from where the endpoints run (group->locality): trees, who combines arrivals,
  * thresholds. By the last one to join, or for a group that nobody will use (heddle_info). */
 ucc_status_t hd_group_seal(hd_group_t *group);
@@ -33,7 +49,12 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
 /* All have joined, and what follows from that is decided: operations may begin. If something hangs
  * on the group (group->outside), it is only sealed then, and complete when that is ready, too,
  * which may be first. */
-bool hd_group_is_complete(const hd_group_t *group);
+bool hd_group_settles(hd_group_t *group); /* for hd_group_is_complete */
+static inline bool hd_group_is_complete(hd_group_t *group) {
+    /* acquire: pairs with the release in complete */
+    return __builtin_expect(atomic_load_explicit(&group->complete, memory_order_acquire) != 0, 1) ||
+           hd_group_settles(group);
+}
 bool hd_group_is_sealed(const hd_group_t *group);
 void hd_group_ready(hd_group_t *group);
 /* The same, but for the deciding, which may be under way. */
@@ -58,7 +79,7 @@ static inline uint32_t hd_group_number(const hd_group_t *group, uint32_t member)
 void hd_group_poison(hd_group_t *group, ucc_status_t status);
 static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     /* acquire: pairs with hd_group_poison, though only the value matters */
-    return (ucc_status_t)atomic_load_explicit(&group->poison, memory_order_acquire);
+    return (ucc_status_t)atomic_load_explicit(&hd_common(group)->poison, memory_order_acquire);
 }
 /* Whoever finds out that the group has failed calls this, for what waits where nobody looks; if
  * that has been so before, it is called now. The same for all who ask; it takes no lock but its

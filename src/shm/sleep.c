@@ -11,7 +11,7 @@
 /* relaxed, here and below: a ringer sees what it has published, and what was there when somebody
  * was enlisted, or else the sleeper does in its last look (park.c) */
 static uint32_t losses(const hd_group_t *group) {
-    return atomic_load_explicit(&group->n_left, memory_order_relaxed);
+    return atomic_load_explicit(&hd_common(group)->n_left, memory_order_relaxed);
 }
 
 static bool is_troubled(const hd_awaited_t *awaited) {
@@ -35,6 +35,22 @@ static bool lanes_have_come(const hd_awaited_t *awaited) {
     return i == board->n || is_troubled(awaited);
 }
 
+/* For those who have the same memory elsewhere. Lanes stand there as far from each other as the
+ * first two of them. */
+static void tell_far(const hd_op_t *op, bool lanes, hd_awaited_t *awaited) {
+    const hd_place_t *at = &op->place;
+    const hd_mapping_t *mapping = &op->group->mapping;
+    awaited->first = lanes ? &hd_board_lane(at->board, 0, at->k)->seq : op->task.awaited;
+    awaited->n_words = lanes ? at->n : 1;
+    awaited->stride =
+        lanes && at->n > 1
+            ? (ptrdiff_t)((uintptr_t)at->board->shared[1] - (uintptr_t)at->board->shared[0])
+            : 0;
+    if ((uintptr_t)awaited->first - (uintptr_t)mapping->base >= mapping->bytes) {
+        awaited->n_words = 0; /* it lies in this process alone */
+    }
+}
+
 void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited) {
     if (!task->awaited ||
         task->magic == HD_TASK_SCHEDULE) { /* all others that hint are operations */
@@ -50,4 +66,7 @@ void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited) {
                        .where = lanes ? (const void *)at->board : (const void *)task->awaited,
                        .value = task->awaited_value,
                        .losses = losses(op->group)};
+    if (hd_group_is_mapped(op->group)) {
+        tell_far(op, lanes, awaited);
+    }
 }

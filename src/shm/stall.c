@@ -11,8 +11,7 @@
 
 /* What peers see of endpoint e on the main board; NULL: e has not joined. */
 static hd_shared_t *shared_of(const hd_group_t *group, uint32_t e) {
-    /* acquire: pairs with the release in hd_board_add_member */
-    return __atomic_load_n(&group->board->shared[e], __ATOMIC_ACQUIRE);
+    return hd_board_peer(group->board, e);
 }
 
 static bool is_absent(const void *arg, uint32_t e) {
@@ -268,7 +267,7 @@ static bool is_needed(const void *arg, uint32_t e) {
         e = hd_group_member(op->group, e);
         return e < op->group->n && need->from(need, e);
     }
-    if (!op->place.board->subset.n && !op->group->numbers) {
+    if (!op->place.board->head->subset.n && !op->group->numbers) {
         return need->from(need, e);
     }
     for (uint32_t i = 0; i < op->place.n; i++) {
@@ -359,7 +358,7 @@ static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
     }
     uint64_t mine = op->place.k * 64 + times % 64;
     /* relaxed: only decides who speaks */
-    return atomic_exchange_explicit(&board->said, mine, memory_order_relaxed) != mine;
+    return atomic_exchange_explicit(&board->head->said, mine, memory_order_relaxed) != mine;
 }
 
 /* What crosses processes waits in phases that differ by its size: says which. */
@@ -419,7 +418,7 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
     const hd_group_t *group = op->group;
     hd_stall_t *stall = &waits->stall;
     uint64_t next = UINT64_MAX;
-    uint64_t use = op->place.board ? op->place.board->use : 0;
+    uint64_t use = op->place.board ? op->place.board->head->use : 0;
     if (waits->k != op->place.k || waits->board != op->place.board ||
         waits->use != use) { /* another post */
         *waits = (hd_op_waits_t){.k = op->place.k, .board = op->place.board, .use = use};

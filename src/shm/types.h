@@ -2,7 +2,11 @@
  * holds of them.
  *
  * GROUP     all endpoints of one team in this process. Refcounted; holds everything a peer may
- *           touch, except the requests that a claim pins (see the engine).
+ *           touch, except the requests that a claim pins (see the engine). Its memory, and that of
+ *           its boards, may be mapped several times (mapping.c): then each mapping has a group of
+ *           its own. What all of them share is in the types whose comments say so: hd_common_t,
+ *           hd_head_t, hd_shared_t, hd_exchange_t, hd_block_t, hd_slice_t; none of these has a
+ *           pointer into that memory.
  * BOARD     a ring of `depth` numbered exchanges among n members. A group has one main board for
  *           plain ordered collectives, and further boards for tagged, persistent and active-set
  *           ones, which differ only in how a collective finds its board and number:
@@ -102,7 +106,7 @@ typedef struct hd_data_line {
 _Static_assert(sizeof(hd_data_line_t) == HD_LINE && offsetof(hd_data_line_t, seq) == 0,
                "a line of data is a line, which its number fills up");
 
-/* Written by its owner, read by all. */
+/* Shared. Written by its owner, read by all. */
 struct hd_shared {
     /* line 1: read by peers when they compute the floor; written by the owner at completion */
     alignas(HD_LINE_PAIR) _Atomic uint64_t consumed; /* all numbers <= this are over for me */
@@ -111,7 +115,7 @@ struct hd_shared {
     alignas(HD_LINE) _Atomic ptrdiff_t lines;
     _Atomic uint32_t writing; /* main board: puts of mine inside their copies (put.c) */
     /* for those who wait for this member too long (stall.c) */
-    _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not known */
+    _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not yet */
     _Atomic uint32_t at_work; /* inside a chunk of the engine */
     /* the number on the main board that was last seen to wait for long, and since when, in ticks */
     _Atomic uint64_t waits_for, waits_since;
@@ -150,8 +154,8 @@ typedef struct hd_release {
 
 _Static_assert(sizeof(hd_release_t) == HD_LINE, "what is released is in the line of its number");
 
-/* One block of an arrival tree in one exchange. Who uses the first line is decided once per group.
- */
+/* Shared. One block of an arrival tree in one exchange. Who uses the first line is decided once per
+ * group. */
 typedef struct hd_block {
     union {
         /* arrival by counter: arrivals ever; each use of the slot adds `size` */
@@ -169,7 +173,8 @@ _Static_assert(sizeof(hd_block_t) == 2 * HD_LINE,
 _Static_assert((int)HD_INLINE_MAX == (int)HD_RESULT_MAX,
                "what came in a lane's line goes on in a block's, and in the result's");
 
-/* One member's share of an exchange's work; initialised by that member before it publishes. */
+/* Shared. One member's share of an exchange's work; initialised by that member before it
+ * publishes. */
 typedef struct hd_slice {
     alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
     _Atomic uint64_t finished;               /* generation:32 | units finished:32 */
@@ -193,6 +198,7 @@ typedef struct hd_work {
     const void **src;
     void **dst;
     const hd_call_t **call;
+    bool placed; /* the arrays are part of a board's place in a mapping */
 } hd_work_t;
 
 /* How the work of a DIRECT exchange is cut, and what is to be done: the engine knows no more of a
@@ -221,6 +227,7 @@ typedef enum hd_work_receives {
     HD_WORK_TOTAL          /* total */
 } hd_work_receives_t;
 
+/* Shared. */
 typedef struct hd_exchange {
     /* result line: written once per use by the last arriver (or the tree's root); read by all */
     alignas(HD_LINE_PAIR) _Atomic uint64_t arrived; /* k when all have arrived (trees only) */
@@ -234,6 +241,7 @@ typedef struct hd_exchange {
     alignas(HD_LINE) _Atomic uint32_t slices_done;
     _Atomic uint32_t hint;        /* first slice that may still have units */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
+    hd_lock_t turn;               /* held by who is inside the user's reduction: only ever tried */
     /* outer line: only for exchanges that go on outside the group (outer.h) */
     alignas(HD_LINE) _Atomic uint64_t outer;
 } hd_exchange_t;
@@ -243,13 +251,12 @@ _Static_assert(offsetof(hd_exchange_t, result) + HD_RESULT_MAX <= HD_LINE &&
                    offsetof(hd_exchange_t, slices_done) == 2 * HD_LINE,
                "result, end and work have a line each");
 
-/* What a process keeps with a slot of the ring, for the exchanges that have it in turn: where their
+/* What a mapping keeps with a slot of the ring, for the exchanges that have it in turn: where their
  * memory lies, and what is nobody else's. */
 typedef struct hd_slot {
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
     _Atomic(hd_work_t *) work;
     _Atomic(hd_outer_memory_t *) flight; /* of an outer stage */
-    hd_lock_t turn;                      /* held by who is inside the user's reduction */
 } hd_slot_t;
 
 /* Members of an active set: team endpoints start, start + stride, ... */
@@ -260,29 +267,56 @@ typedef struct hd_subset {
     uint32_t local; /* of them in this process: the members of its boards */
 } hd_subset_t;
 
+/* Shared. What there is of a board beside its exchanges and members. */
+typedef struct hd_head {
+    alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
+    /* boards found by matching (match.c): */
+    uint64_t use;              /* how often it was taken; depth-1 boards: number of the exchange */
+    _Atomic uint32_t to_leave; /* members that have not left this use yet */
+    hd_subset_t subset;        /* whose use this is; n is 0: all endpoints */
+    uint64_t ordinal;          /* of this use, in spanning groups: see hd_exchange_name_t */
+    _Atomic uint64_t said;     /* which wait the last line about this board was for (stall.c) */
+} hd_head_t;
+
 struct hd_board {
     hd_group_t *group;
     uint32_t n, depth, mask;
+    uint32_t id;              /* of those found by matching: its number there */
     const hd_tree_t *tree[2]; /* NULL: flat. [0] canonical, [1] by topology */
     hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
     hd_exchange_t *exchange;  /* depth of them */
     hd_slot_t *slot;          /* likewise */
-    hd_member_t **member;     /* by number; allocated by (and near) their endpoints */
-    hd_shared_t **shared;     /* likewise */
-    alignas(HD_LINE) _Atomic uint64_t floor; /* largest floor anybody computed by scanning */
-    /* boards found by matching (match.c): */
-    struct hd_match_entry *entry;
-    uint64_t use;              /* how often it was taken; depth-1 boards: number of the exchange */
-    _Atomic uint32_t to_leave; /* members that have not left this use yet */
-    hd_board_t *next_free;
-    hd_subset_t subset;    /* whose use this is; n is 0: all endpoints */
-    _Atomic uint64_t said; /* which wait the last line about this board was for (stall.c) */
-    uint64_t ordinal;      /* of this use, in spanning groups: see hd_exchange_name_t */
+    /* by number; allocated by (and near) their endpoints. NULL: of another mapping */
+    hd_member_t **member;
+    hd_shared_t **shared; /* by number; likewise, or where they lie in this mapping */
+    hd_head_t *head;
+    struct hd_match_entry *entry; /* boards found by matching (match.c) */
+    uint8_t *at; /* where all of the shared memory above lies in a mapping; NULL: in none */
+    size_t entry_bytes;
 };
 
 typedef struct hd_match hd_match_t;
 
 #define HD_GROUP_ABANDONED (UINT32_C(1) << 31) /* in `joined`: it never becomes n */
+
+/* Shared: the line before a group (hd_common). So is the group's first one, of its bell: what all
+ * look at is at or next to the group's own address. */
+typedef struct hd_common {
+    alignas(HD_LINE) _Atomic int32_t poison; /* 0, or what all operations end with; set once */
+    _Atomic uint32_t n_left;                 /* endpoints that have left (leave.c) */
+    _Atomic uint32_t joined;     /* endpoints whose members are in place; HD_GROUP_ABANDONED */
+    _Atomic bool said_mismatch;  /* which is one line, whoever finds it */
+    _Atomic uint64_t given_away; /* bytes of the mapping that boards have (mapping.c) */
+} hd_common_t;
+
+/* Where the group's memory is mapped several times: of this one (mapping.c). */
+typedef struct hd_mapping {
+    uint8_t *base;      /* NULL: it is not mapped, but private memory */
+    size_t bytes;       /* up to the end of what is shared */
+    uint32_t n, number; /* how many there are, and which of them this is */
+    hd_group_t *first;  /* that of this process which was made first; a reference. NULL: this one */
+    _Atomic uint32_t settled; /* see hd_group_is_complete */
+} hd_mapping_t;
 
 struct hd_group {
     hd_home_t home; /* must stay first */
@@ -303,17 +337,14 @@ struct hd_group {
     uint32_t slices;       /* see hd_board_slices */
     bool spanning;         /* boards of any size have a tree */
     uint32_t staging_slot; /* bytes of a member's staging slot, for staged data or a relay's */
-    _Atomic int32_t poison; /* 0, or the status all operations end with; set once */
     void (*_Atomic on_poison)(const hd_group_t *group); /* NULL: nothing */
-    _Atomic uint32_t n_left;                            /* endpoints that have left (leave.c) */
     uint64_t stall;   /* ticks after which a wait is talked about; 0: never */
     uint64_t timeout; /* ticks after which an operation without a time-out fails; 0: never */
     hd_board_t *board;
     hd_tree_t *canonical, *by_topology;
-    hd_locality_t *locality; /* by endpoint */
-    _Atomic uint32_t joined; /* endpoints whose members are in place; HD_GROUP_ABANDONED */
+    hd_locality_t *locality; /* by endpoint; shared */
     hd_match_t *match;
-    uint64_t *labels; /* by endpoint of the team: the user's names of endpoints */
+    uint64_t *labels; /* by endpoint of the team: the user's names of endpoints; shared */
     uint32_t team_n;  /* endpoints of the team in all its processes */
     /* by member, ascending: its endpoint's number in a team of several processes; NULL: the same */
     const uint32_t *numbers;
@@ -322,7 +353,7 @@ struct hd_group {
         void *address;
         size_t bytes;
         bool owned;
-    } * region;                /* by endpoint: the team's memory */
+    } * region;                /* by endpoint: the team's memory; shared */
     int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
     /* of a group with something outside: all have joined; and how many of this and that are ready
@@ -331,10 +362,17 @@ struct hd_group {
     hd_fork_hook_t fork_hook; /* see leave.c */
     uint32_t forks;           /* hd_forks() when it was made */
     _Atomic bool said_inherited;
-    _Atomic bool said_mismatch; /* which is one line, whoever finds it */
+    hd_mapping_t mapping;
 };
 
 _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");
+_Static_assert(sizeof(hd_common_t) == HD_LINE && offsetof(hd_group_t, home.bell.lock) == HD_LINE,
+               "a line before a group and its first one are shared, and what follows may lie in "
+               "another page");
+
+static inline hd_common_t *hd_common(const hd_group_t *group) {
+    return (hd_common_t *)((uintptr_t)group - sizeof(hd_common_t));
+}
 
 /* --- an operation ----------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 
 #include "net/net.h"
 
-hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type) {
+hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type, uint32_t n) {
     const hd_config_t *c = lib->config;
     return (hd_group_config_t){
         .depth = (uint32_t)hd_config_uint(c, HD_CFG_LIB_RING),
@@ -21,6 +21,7 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .tree = hd_config_choice(c, HD_CFG_LIB_TREE),
         .stall = lib->stall,
         .timeout = lib->timeout,
+        .mappings = lib->map_each && n > 1 ? n : 0,
     };
 }
 
@@ -29,7 +30,7 @@ hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_t
         DEPTH = HD_SWAP_SLOTS,
         SLICES = 128
     }; /* so many exchanges and slices must be under way at once, because a round trip takes long */
-    hd_group_config_t config = hd_team_group_config(lib, sync_type);
+    hd_group_config_t config = hd_team_group_config(lib, sync_type, 1);
     config.spanning = true;
     config.depth = DEPTH; /* a swap has the place of its number in as many (net/swap.c) */
     config.slices = SLICES;

@@ -40,6 +40,7 @@ struct ucc_lib_info {
     char *own_prefix;
     hd_config_t *config;
     bool check, strict_exclusive, debug_order, may_park;
+    bool map_each; /* each endpoint has the team's memory at an address of its own */
     uint32_t max_polls;
     uint64_t yield_max_us, park_after_us;
     uint64_t stall; /* ticks after which a wait is logged; 0: never */
@@ -229,9 +230,9 @@ static inline bool hd_is_address(const void *p) {
 /* --- team.c ----------------------------------------------------------------------------------- */
 
 /* Both return how a team's group is configured, from the library's configuration:
- * hd_team_group_config where all endpoints live in this process, hd_team_span_config for this
- * process's group in a team of several processes. */
-hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
+ * hd_team_group_config where all endpoints live in this process, n of them, hd_team_span_config for
+ * this process's group in a team of several processes. */
+hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type, uint32_t n);
 hd_group_config_t hd_team_span_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type);
 /* Is the team needed by an execution engine, or by a collective that hd_team_hold has counted? They
  * must end before the team: if one has not, an error is logged. Called before a team is

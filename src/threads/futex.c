@@ -22,14 +22,44 @@ void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns) {
             NULL, 0);
 }
 
-bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
+bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask, bool far,
                    const struct timespec *deadline) {
-    return syscall(__NR_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline, NULL, mask) == 0 ||
-           errno != ETIMEDOUT;
+    int op = far ? FUTEX_WAIT_BITSET : FUTEX_WAIT_BITSET_PRIVATE;
+    return syscall(__NR_futex, word, op, seen, deadline, NULL, mask) == 0 || errno != ETIMEDOUT;
 }
 
-void hd_park_wake(_Atomic uint32_t *word, uint32_t mask) {
-    syscall(__NR_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, mask);
+void hd_park_wake(_Atomic uint32_t *word, uint32_t mask, bool far) {
+    int op = far ? FUTEX_WAKE_BITSET : FUTEX_WAKE_BITSET_PRIVATE;
+    syscall(__NR_futex, word, op, INT_MAX, NULL, NULL, mask);
+}
+
+/* What the kernel takes from Linux 5.16 on; headers may be older. */
+typedef struct wait_word {
+    uint64_t seen, address;
+    uint32_t flags, reserved;
+} wait_word_t;
+
+_Static_assert(sizeof(wait_word_t) == 24, "the kernel's struct futex_waitv");
+
+bool hd_park_until_any(_Atomic uint32_t *const word[], const uint32_t seen[], uint32_t n,
+                       const struct timespec *deadline) {
+    enum { MOST = 128, WAITV = 449, WORD_32 = 2, PRIVATE = 128, NAP_NS = 1000000 };
+    wait_word_t wait[MOST];
+    hd_assert(n > 0 && n <= MOST);
+    for (uint32_t i = 0; i < n; i++) {
+        wait[i] = (wait_word_t){seen[i], (uintptr_t)word[i], i ? WORD_32 : WORD_32 | PRIVATE, 0};
+    }
+    if (syscall(WAITV, wait, n, 0, deadline, CLOCK_MONOTONIC) >= 0) {
+        return true;
+    }
+    if (errno == ENOSYS || errno == EPERM) { /* an older kernel, or a filter of system calls */
+        hd_park_sleep(word[0], seen[0], NAP_NS);
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec < deadline->tv_sec ||
+               (now.tv_sec == deadline->tv_sec && now.tv_nsec < deadline->tv_nsec);
+    }
+    return errno != ETIMEDOUT;
 }
 
 void hd_park_signal(int event) {

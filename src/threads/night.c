@@ -20,7 +20,7 @@ void hd_night_init(hd_night_t *night) {
     *night = (hd_night_t){.n_groups = 0, .until_deadline = UINT64_MAX};
     atomic_init(&night->own_word, 0);
     atomic_init(&night->event, -1);
-    night->group[0].mask = ALL;
+    night->mask = ALL;
     night->often = hd_processor_has_strangers();
 }
 
@@ -105,9 +105,12 @@ bool hd_night_find_groups(hd_runner_t *runner, const hd_task_t *awaited, hd_nigh
         night->home[i] = task->home;
         night->n_groups++;
     }
+    for (uint32_t i = 0; i < night->n_groups; i++) {
+        night->n_far += night->home[i]->bell.fars != NULL;
+    }
     night->awaited = awaited_in(runner);
     hd_runner_leave(runner);
-    return all && found;
+    return all && found && !(night->outside && night->n_far); /* a descriptor, or a word */
 }
 
 /* False: before it sleeps it must pass a fence. */
@@ -115,26 +118,40 @@ static bool enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, hd_night_t *night, ui
     sleeper->word = night->word;
     sleeper->event = night->outside ? &night->event : NULL;
     sleeper->mask = mask;
+    sleeper->by_far = night->by_far;
     return hd_bell_enlist(bell, sleeper, night->often);
 }
 
-static void enlist_on_all(hd_runner_t *runner, hd_night_t *night) {
-    bool watched = true;
+/* The word on which all is announced by this process; what others announce is on those of the far
+ * bells (hd_night_sleep). Returns whether it is a bell's, who gives it a mask. */
+static bool choose_word(hd_night_t *night) {
     bool one = night->n_groups == 1 && !night->outside;
-    night->word = one ? &night->home[0]->bell.word : &night->own_word;
+    night->word = one ? hd_bell_word(&night->home[0]->bell) : &night->own_word;
+    night->by_far = one && night->n_far;
+    return one;
+}
+
+static void enlist_on_all(hd_runner_t *runner, hd_night_t *night) {
+    bool watched = true, one = choose_word(night);
     for (uint32_t i = 0; i < night->n_groups; i++) {
+        hd_bell_t *bell = &night->home[i]->bell;
         night->group[i].awaited = night->awaited; /* of one group, or none */
-        watched &= enlist(&night->home[i]->bell, &night->group[i], night, ALL);
+        if (bell->fars) {                         /* relaxed: before the last look, that is all */
+            night->rings[i] =
+                atomic_load_explicit(&bell->fars[bell->far].rings, memory_order_relaxed);
+        }
+        watched &= enlist(bell, &night->group[i], night, ALL);
     }
     if (night->outside) {
         watched &= enlist(&night->outside->bell, &night->watching, night, ALL);
     }
-    watched &= enlist(&runner->bell, &night->own, night, one ? night->group[0].mask : ALL);
+    night->mask = one ? night->group[0].mask : ALL;
+    watched &= enlist(&runner->bell, &night->own, night, night->mask);
     if (watched) {
         atomic_thread_fence(memory_order_seq_cst); /* ringers fence, too */
         return;
     }
-    hd_park_fence();
+    hd_park_fence(night->n_far);
     for (uint32_t i = 0; i < night->n_groups; i++) {
         hd_bell_begin_watch(&night->group[i]);
     }
@@ -180,27 +197,62 @@ void hd_runner_rise(void) {
     }
 }
 
+static bool is_rung_from_far(const hd_bell_t *bell, uint32_t before) {
+    /* relaxed: who has read the bumped word (acquire) sees it, as in hd_sleeper_is_rung */
+    return bell->fars &&
+           atomic_load_explicit(&bell->fars[bell->far].rings, memory_order_relaxed) != before;
+}
+
 static bool is_rung(const hd_night_t *night) {
     bool rung =
         hd_sleeper_is_rung(&night->own) || (night->outside && hd_sleeper_is_rung(&night->watching));
     for (uint32_t i = 0; i < night->n_groups && !rung; i++) {
-        rung = hd_sleeper_is_rung(&night->group[i]);
+        rung = hd_sleeper_is_rung(&night->group[i]) ||
+               is_rung_from_far(&night->home[i]->bell, night->rings[i]);
     }
     return rung;
+}
+
+/* Several words: mine, and those of the far bells. */
+typedef struct words {
+    _Atomic uint32_t *word[1 + HD_NIGHT_BELLS];
+    uint32_t seen[1 + HD_NIGHT_BELLS], n;
+} words_t;
+
+static void see(words_t *words, _Atomic uint32_t *word) {
+    words->word[words->n] = word;
+    /* acquire: who has rung me is seen, or will have bumped the word since */
+    words->seen[words->n++] = atomic_load_explicit(word, memory_order_acquire);
+}
+
+static void see_all(const hd_night_t *night, words_t *words) {
+    words->n = 0;
+    see(words, night->word);
+    for (uint32_t i = 0; i < night->n_groups && !night->by_far; i++) {
+        if (night->home[i]->bell.fars) {
+            see(words, hd_bell_word(&night->home[i]->bell));
+        }
+    }
+}
+
+static bool sleep_on(const hd_night_t *night, const words_t *words,
+                     const struct timespec *deadline) {
+    return words->n == 1
+               ? hd_park_until(words->word[0], words->seen[0], night->mask, night->by_far, deadline)
+               : hd_park_until_any(words->word, words->seen, words->n, deadline);
 }
 
 /* False: the time is over. */
 bool hd_night_sleep(hd_night_t *night, uint64_t us) {
     enum { US = 1000000, NS_PER_US = 1000 };
     struct timespec deadline;
-    uint32_t seen;
+    words_t words;
     clock_gettime(CLOCK_MONOTONIC, &deadline);
     uint64_t ns = (uint64_t)deadline.tv_nsec + us % US * NS_PER_US;
     deadline.tv_sec += (time_t)(us / US + ns / (US * NS_PER_US));
     deadline.tv_nsec = (long)(ns % (US * NS_PER_US));
-    do { /* the word is bumped for others, too */
-        /* acquire: who has rung me is seen, or will have bumped the word since */
-        seen = atomic_load_explicit(night->word, memory_order_acquire);
-    } while (!is_rung(night) && hd_park_until(night->word, seen, night->group[0].mask, &deadline));
+    do { /* the words are bumped for others, too */
+        see_all(night, &words);
+    } while (!is_rung(night) && sleep_on(night, &words, &deadline));
     return is_rung(night);
 }

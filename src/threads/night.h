@@ -14,7 +14,8 @@
 enum { HD_NIGHT_BELLS = 16 }; /* groups one sleeper registers with; with more it naps instead */
 
 /* One thread's night: its places on bells, and the futex word that all of them bump. That is the
- * bell's of the group for whose sake it sleeps; or its own if there are several, or none. */
+ * bell's of the group for whose sake it sleeps; or its own if there are several, or none. Of bells
+ * that others ring from elsewhere, each has to be slept on by its own word, beside that. */
 typedef struct hd_night {
     _Atomic uint32_t own_word;
     _Atomic uint32_t *word;
@@ -28,6 +29,10 @@ typedef struct hd_night {
     hd_sleeper_t own;        /* on the context's bell: another thread may complete my task */
     hd_sleeper_t group[HD_NIGHT_BELLS];
     hd_home_t *home[HD_NIGHT_BELLS];
+    uint32_t rings[HD_NIGHT_BELLS]; /* of each home's bell by other mappings, when it began */
+    uint32_t n_far;                 /* homes whose bell is one of several */
+    uint32_t mask;                  /* with which it sleeps on the word */
+    bool by_far;                    /* the word is a far bell's */
     int cancelling; /* the thread's, while it is enlisted: a cancelled one would end on the bells */
     bool often;     /* see hd_bell_enlist */
     bool over;      /* on no bell any more */

@@ -24,6 +24,15 @@
  * that publish parts of what is awaited, each fences before it looks at the others' parts, or was
  * seen by the sleeper's last look: one sees all.
  *
+ * FAR BELLS. Of memory that several processes map, each process has a bell, and all of them count
+ * their sleepers in the same word: so a ringer finds out by the same load. Its own process's
+ * sleepers it finds in its list; for each other process in which somebody is asleep it bumps that
+ * one's word, and counts a ring there, unless what is awaited there has not come: that is written
+ * there before the enlisting, so what is said above holds for it, too. A ringer that finds it half
+ * written has come before the sleeper's fence is over, and the sleeper's last look sees what the
+ * ringer has published. The membarrier is the one that reaches all processes. Such bells are not
+ * watched.
+ *
  * tests/model/park_model.c explores all of this.
  */
 #include "threads/threads.h"
@@ -34,9 +43,26 @@
 #include <unistd.h>
 
 bool hd_park_has_membarrier = false;
+static bool reaches_far = false; /* other processes' barriers reach this one */
+
+static long commands_of(void) {
+    return syscall(__NR_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+}
+
+static void init_far_once(void) {
+    long commands = commands_of();
+    reaches_far = commands > 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) &&
+                  syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+bool hd_park_init_far(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_far_once);
+    return reaches_far && hd_park_has_membarrier;
+}
 
 static void park_init_once(void) {
-    long commands = syscall(__NR_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    long commands = commands_of();
     hd_park_has_membarrier =
         commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
         syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -47,9 +73,10 @@ void hd_park_init(void) {
     pthread_once(&once, park_init_once);
 }
 
-void hd_park_fence(void) {
+void hd_park_fence(bool far) {
     if (hd_park_has_membarrier) {
-        syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+        int command = far ? MEMBARRIER_CMD_GLOBAL_EXPEDITED : MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+        syscall(__NR_membarrier, command, 0, 0);
     }
     /* else: hd_bell_enlist's increment and the ringer's read-modify-write are both seq_cst on one
        word, so one of them comes first and the later one sees the other's past */
@@ -65,7 +92,82 @@ static uint32_t free_mask(const hd_bell_t *bell) {
     return unused ? unused & -unused : UINT32_C(1) << sleepers / HD_BELL_SLEEPER % BITS;
 }
 
-/* How long a bell is watched after the last one fell asleep there. */
+/* relaxed, all of it here and below: see FAR BELLS */
+static uint32_t get(const _Atomic uint32_t *word) {
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static void set(_Atomic uint32_t *word, uint32_t value) {
+    atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+void hd_bell_is_far(hd_bell_t *bell, hd_far_bell_t *fars, uint32_t n, uint32_t number,
+                    size_t reach) {
+    hd_assert_lt(number, n);
+    bell->reach = reach;
+    bell->fars = fars;
+    bell->n_far = n;
+    bell->far = number;
+}
+
+/* Under the lock of the bell: tells the other mappings that one more is asleep in this one, and
+ * what for, unless another one is. */
+static void enlist_far(hd_bell_t *bell, const hd_awaited_t *awaited) {
+    hd_far_bell_t *far = &bell->fars[bell->far];
+    uint32_t asleep = get(&far->asleep);
+    set(&far->n_words, 0);
+    if (asleep == 0 && awaited->n_words) {
+        ptrdiff_t first = (ptrdiff_t)((uintptr_t)awaited->first - (uintptr_t)bell);
+        set(&far->alarms, get(&bell->alarms));
+        atomic_store_explicit(&far->first, first, memory_order_relaxed);
+        atomic_store_explicit(&far->stride, awaited->stride, memory_order_relaxed);
+        atomic_store_explicit(&far->value, awaited->value, memory_order_relaxed);
+        set(&far->n_words, awaited->n_words);
+    }
+    set(&far->asleep, asleep + 1);
+}
+
+/* Has come what those wait for who are asleep in that mapping? */
+static bool far_is_due(const hd_bell_t *bell, const hd_far_bell_t *far) {
+    uint32_t n = get(&far->n_words);
+    uintptr_t first =
+        (uintptr_t)bell + (uintptr_t)atomic_load_explicit(&far->first, memory_order_relaxed);
+    ptrdiff_t stride = atomic_load_explicit(&far->stride, memory_order_relaxed);
+    uint64_t value = atomic_load_explicit(&far->value, memory_order_relaxed);
+    if (get(&far->alarms) != get(&bell->alarms)) {
+        return true;
+    }
+    /* What is half written may lead anywhere: then the ring is one too many. */
+    for (uint32_t i = 0; i < n; i++, first += (uintptr_t)stride) {
+        if (first % sizeof(uint64_t) || (uintptr_t)bell - first - 1 >= bell->reach) {
+            return true;
+        }
+        const _Atomic uint64_t *word = (const void *)first;
+        if (atomic_load_explicit(word, memory_order_relaxed) != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void bump(_Atomic uint32_t *word) {
+    /* seq_cst: what was published before the ring is visible to who sees the new value; and
+     * fd_waiter.h */
+    atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
+}
+
+/* Not inlined: who rings for one process alone has nothing to do with it. Under no lock: what is
+ * rung is counted, and the memory is there as long as the caller's mapping. */
+static __attribute__((noinline)) void wake_far(hd_bell_t *bell) {
+    for (uint32_t i = 0; i < bell->n_far; i++) {
+        hd_far_bell_t *far = &bell->fars[i];
+        if (i != bell->far && get(&far->asleep) && far_is_due(bell, far)) {
+            atomic_fetch_add_explicit(&far->rings, 1, memory_order_relaxed); /* the bump tells */
+            bump(&far->word);
+            hd_park_wake(&far->word, UINT32_MAX, true);
+        }
+    }
+}
 static uint64_t watch_ticks(void) {
     enum { US = 20000 };
     return US * hd_ticks_per_us;
@@ -77,7 +179,11 @@ bool hd_bell_enlist(hd_bell_t *bell, hd_sleeper_t *sleeper, bool often) {
     /* relaxed: nobody else knows the sleeper yet */
     atomic_store_explicit(&sleeper->rung, false, memory_order_relaxed);
     hd_lock(&bell->lock);
-    if (sleeper->word == &bell->word) {
+    if (bell->fars) {
+        enlist_far(bell, &sleeper->awaited);
+        often = false;
+    }
+    if (sleeper->word == hd_bell_word(bell)) {
         sleeper->mask = free_mask(bell);
         bell->masks |= sleeper->mask;
     }
@@ -141,7 +247,12 @@ void hd_bell_delist(hd_sleeper_t *sleeper) {
         at = &(*at)->next;
     }
     *at = sleeper->next;
-    if (sleeper->word == &bell->word) {
+    if (bell->fars) {
+        _Atomic uint32_t *asleep = &bell->fars[bell->far].asleep;
+        hd_assert_lt(0, get(asleep));
+        set(asleep, get(asleep) - 1);
+    }
+    if (sleeper->word == hd_bell_word(bell)) {
         bell->masks &=
             ~sleeper->mask; /* that another has it, too, is forgotten: then a third may */
     }
@@ -158,18 +269,12 @@ static void mark(hd_bell_t *bell, hd_sleeper_t *s) {
     count_out(bell);
 }
 
-static void bump(_Atomic uint32_t *word) {
-    /* seq_cst: what was published before the ring is visible to who sees the new value; and
-     * fd_waiter.h */
-    atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
-}
-
 /* Who sleeps on a word of its own, or on another bell's. */
 static void wake(const hd_sleeper_t *s) {
     bump(s->word);
     int event = s->event ? atomic_load_explicit(s->event, memory_order_seq_cst) : -1;
     if (event < 0) {
-        hd_park_wake(s->word, s->mask);
+        hd_park_wake(s->word, s->mask, s->by_far);
     } else {
         hd_park_signal(event);
     }
@@ -211,26 +316,29 @@ __attribute__((noinline, cold)) void hd_bell_wake(hd_bell_t *bell) {
         return;
     }
     answer_t last = {0};
+    _Atomic uint32_t *word = hd_bell_word(bell);
+    bool far = bell->fars;
+    if (far) {
+        wake_far(bell);
+    }
     hd_lock(&bell->lock);
     for (hd_sleeper_t *s = bell->list; s; s = s->next) {
         if (!is_due(s, &last)) {
             continue;
         }
         mark(bell, s);
-        if (s->word == &bell->word) {
+        if (s->word == word) {
             mask |= s->mask;
         } else {
             wake(s);
         }
     }
     if (mask) {
-        bump(&bell->word);
+        bump(word);
     }
     hd_unlock(&bell->lock);
-    if (mask) {
-        hd_park_wake(
-            &bell->word,
-            mask); /* the bell may be gone: then there is nobody on this address, and no harm */
+    if (mask) { /* the bell may be gone: then there is nobody on this address, and no harm */
+        hd_park_wake(word, mask, far);
     }
 }
 
@@ -252,5 +360,6 @@ void hd_bell_forget(hd_bell_t *bell) {
     atomic_store_explicit(&bell->sleepers, 0, memory_order_relaxed);
     bell->list = NULL;
     bell->masks = 0;
+    bell->fars = NULL;
     hd_lock_forget(&bell->lock);
 }

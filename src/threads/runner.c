@@ -40,6 +40,7 @@ void hd_runner_init(hd_runner_t *runner, bool multiple, uint32_t max_polls, uint
     atomic_init(&runner->refused, 0);
     atomic_init(&runner->schedules, 0);
     runner->bell.list = NULL;
+    runner->bell.fars = NULL;
 }
 
 void hd_runner_look_after(hd_runner_t *runner, hd_look_after_fn look_after, uint64_t every) {

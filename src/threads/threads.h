@@ -37,29 +37,55 @@ typedef struct ucc_context hd_context_t;
 /* Writes to an event descriptor. */
 void hd_park_signal(int event);
 /* Wakes those who sleep on the word with a bit of the mask. Its memory may be gone: then nobody
- * sleeps there. */
-void hd_park_wake(_Atomic uint32_t *word, uint32_t mask);
+ * sleeps there. far: some of them know the word by another mapping. */
+void hd_park_wake(_Atomic uint32_t *word, uint32_t mask, bool far);
 /* Sleeps while *word == seen, at most timeout_ns (UINT64_MAX: for ever). */
 void hd_park_sleep(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns);
 /* The same by those who share a word, until `deadline` (CLOCK_MONOTONIC). False: it is over. */
-bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
+bool hd_park_until(_Atomic uint32_t *word, uint32_t seen, uint32_t mask, bool far,
                    const struct timespec *deadline);
+/* The same on several words, all far but the first, while each is what was seen; at most 128. */
+bool hd_park_until_any(_Atomic uint32_t *const word[], const uint32_t seen[], uint32_t n,
+                       const struct timespec *deadline);
 
 /* --- bells (park.c) --------------------------------------------------------------------------- */
 
 typedef struct hd_sleeper hd_sleeper_t;
 
+/* Where the memory that a bell tells of is mapped several times (by several processes), each
+ * mapping has a bell of its own, whose first line is the same memory; and of each of them the
+ * others see this, in that memory. */
+typedef struct hd_far_bell {
+    alignas(64) _Atomic uint32_t word; /* the futex of those who sleep there */
+    _Atomic uint32_t rings;            /* by others, ever */
+    _Atomic uint32_t asleep;           /* so many are enlisted there */
+    /* What they wait for, all of them: so many words that have this value, the first of them so far
+     * from the bell; or that somebody has raised an alarm since. n_words is 0: it is not known. */
+    _Atomic uint32_t n_words, alarms;
+    _Atomic ptrdiff_t first, stride;
+    _Atomic uint64_t value;
+} hd_far_bell_t;
+
 typedef struct hd_bell {
     /* HD_BELL_SLEEPER for each that is not rung yet; + HD_BELL_WATCHED, _FENCED; read by every
      * ringer */
     alignas(64) _Atomic uint32_t sleepers;
+    _Atomic uint32_t alarms;        /* raised ever: read by those who ring for other mappings */
+    _Atomic uint64_t watched_until; /* ticks */
+    /* From here on it is this mapping's. */
     alignas(64) hd_lock_t lock; /* guards what follows */
     hd_sleeper_t *list;
-    _Atomic uint32_t
-        word;       /* the futex of all who sleep for this bell above all: one call wakes them */
-    uint32_t masks; /* in use among those */
-    _Atomic uint64_t watched_until; /* ticks */
+    uint32_t masks;      /* in use among those who sleep for this bell above all */
+    uint32_t n_far, far; /* mappings, which of them this one is */
+    hd_far_bell_t *fars; /* of all of them; NULL: there is no other */
+    size_t reach;
+    _Atomic uint32_t word;
 } hd_bell_t;
+
+/* The futex of all who sleep for this bell above all: one call wakes them. */
+static inline _Atomic uint32_t *hd_bell_word(hd_bell_t *bell) {
+    return bell->fars ? &bell->fars[bell->far].word : &bell->word;
+}
 
 /* A bell is watched while its sleepers come and go often: then every ringer fences, and looks
  * whether somebody sleeps. FENCED: so has every ringer that came before the watch began, whose
@@ -76,6 +102,11 @@ struct hd_awaited {
     const void *home, *where;
     uint64_t value;
     uint32_t losses; /* of the home, when this was asked: more of them may end the wait, too */
+    /* The same for those who have the home's memory elsewhere: so many words are awaited, so far
+     * from each other, all of `value`; 0: they can't be told. */
+    uint32_t n_words;
+    const _Atomic uint64_t *first;
+    ptrdiff_t stride;
 };
 
 /* Lives on the sleeper's stack: it is unlinked, under the bell's lock, before the sleeper returns,
@@ -88,6 +119,7 @@ struct hd_sleeper {
     uint32_t mask;     /* whom of those on that word it wakes */
     _Atomic bool rung; /* set before the word is bumped; never reset */
     bool begins;       /* its enlisting began the bell's watch */
+    bool by_far;       /* the word is that of a bell that is one of several */
     hd_awaited_t awaited;
     hd_bell_t *bell;
     hd_sleeper_t *next;
@@ -96,6 +128,18 @@ struct hd_sleeper {
 /* Once per process: registers for membarrier(PRIVATE_EXPEDITED) if the kernel has it. */
 void hd_park_init(void);
 extern bool hd_park_has_membarrier;
+/* By each process of those that share a bell, before it does: the same for GLOBAL_EXPEDITED. False:
+ * this process is not reached by the others' barriers. */
+bool hd_park_init_far(void);
+/* Before anybody knows the bell: it is one of several, of that number. reach: so many bytes before
+ * the bell are the memory that it tells of. */
+void hd_bell_is_far(hd_bell_t *bell, hd_far_bell_t *fars, uint32_t n, uint32_t number,
+                    size_t reach);
+/* Something has happened that ends all waits; the ring that follows passes by nobody. */
+static inline void hd_bell_alarm(hd_bell_t *bell) {
+    /* relaxed: read by the ring that follows, and by later ones */
+    atomic_fetch_add_explicit(&bell->alarms, 1, memory_order_relaxed);
+}
 
 void hd_bell_wake(hd_bell_t *bell);
 /* The sleeper that came last, for it to do something for all. */
@@ -136,8 +180,9 @@ static inline bool hd_sleeper_is_rung(const hd_sleeper_t *sleeper) {
      */
     return atomic_load_explicit(&sleeper->rung, memory_order_relaxed);
 }
-/* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers. */
-void hd_park_fence(void);
+/* Between enlisting everywhere and the last look: makes the enlisting visible to all ringers; far:
+ * also to those of other processes. */
+void hd_park_fence(bool far);
 
 /* What threads/ knows of a group: the first member of hd_group. A sleeper pins it, because another
  * thread may complete the group's last task and destroy the team while this one is still

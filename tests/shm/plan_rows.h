@@ -185,7 +185,7 @@ static inline hd_group_t *empty_group_of(const row_t *row) {
 
 /* All up to endpoint `end` have. */
 static inline void join_up_to(const row_t *row, hd_group_t *group, uint32_t end) {
-    for (uint32_t i = atomic_load(&group->joined); i < end; i++) {
+    for (uint32_t i = atomic_load(&hd_common(group)->joined); i < end; i++) {
         hd_locality_t where = hd_locality_unknown();
         if (is(row, 'd')) {
             hd_topo_place(hd_topo_get(), i, group->n, &where);

@@ -62,7 +62,7 @@ Test(board, shares_a_floor_that_one_member_computed) {
         consume(i, 1, DEPTH, false);
     }
     cr_assert(hd_board_may_publish(board, board->member[0], 2 * DEPTH - DEPTH / 2));
-    cr_assert_geq(atomic_load(&board->floor), DEPTH / 2);
+    cr_assert_geq(atomic_load(&board->head->floor), DEPTH / 2);
 }
 
 Test(board, starts_afresh_after_a_reset) {

@@ -103,7 +103,7 @@ Test(equations, a_slot_is_not_used_before_all_have_consumed_its_last_number) {
     pass(SMALL_DEPTH);
     atomic_store(&board->shared[2]->consumed, 0);
     board->member[2]->floor = board->member[1]->floor = board->member[0]->floor = 0;
-    atomic_store(&board->floor, 0);
+    atomic_store(&board->head->floor, 0);
     for (uint32_t slot = 0; slot < SMALL_DEPTH; slot++) { /* nor has it published anything */
         atomic_store(&board->shared[2]->lane[slot].seq, 0);
     }
@@ -123,9 +123,9 @@ Test(equations, the_end_of_a_queue_is_where_its_tail_points) {
 }
 
 Test(equations, who_is_counted_as_joined_has_a_member) {
-    atomic_store(&group->joined, N + 1);
+    atomic_store(&hd_common(group)->joined, N + 1);
     cr_assert(finds("there"));
-    atomic_store(&group->joined, N);
+    atomic_store(&hd_common(group)->joined, N);
 }
 
 static hd_runner_t runner;

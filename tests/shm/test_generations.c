@@ -41,7 +41,7 @@ static void move_on_to(uint64_t last) {
         m->taken = m->floor = m->floor_target = last;
         atomic_store(&m->shared->consumed, last);
     }
-    atomic_store(&board->floor, last);
+    atomic_store(&board->head->floor, last);
 }
 
 static ucc_coll_buffer_info_t bytes_at(void *buffer, uint64_t count) {

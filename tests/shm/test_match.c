@@ -46,7 +46,7 @@ Test(match, tells_64_bit_tags_apart) {
 
 Test(match, reuses_a_board_only_when_all_have_left) {
     hd_board_t *board = join(1, 0);
-    uint64_t use = board->use;
+    uint64_t use = board->head->use;
     join(1, 1);
     join(1, 2);
     hd_match_leave(board);
@@ -55,7 +55,7 @@ Test(match, reuses_a_board_only_when_all_have_left) {
     cr_assert_neq(other, board);
     hd_match_leave(board);
     cr_assert_eq(join(3, 0), board);
-    cr_assert_eq(board->use, use + 1);
+    cr_assert_eq(board->head->use, use + 1);
 }
 
 Test(match, gives_a_full_exchange_no_fourth_member) {

@@ -49,7 +49,7 @@ static hd_exchange_name_t use(const hd_subset_t *set, hd_match_class_t class, ui
         board = hd_match_join(group, set, class, key, i);
         cr_assert_not_null(board);
     }
-    hd_exchange_name_t name = name_of(board, board->use);
+    hd_exchange_name_t name = name_of(board, board->head->use);
     for (uint32_t i = 0; i < n; i++) {
         hd_match_leave(board);
     }

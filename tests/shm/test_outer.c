@@ -226,7 +226,7 @@ Test(outer, a_board_in_use_again_may_have_the_keys_of_65536_uses_before) {
         for (uint32_t s = 0; s < NET_SIDES; s++) {
             hd_board_t *board = net->side[s].group->board;
             hd_board_reset(board);
-            board->use += 1 << 16;
+            board->head->use += 1 << 16;
         }
     }
     close_net();
@@ -322,7 +322,7 @@ Test(outer, an_exchange_that_is_cancelled_before_all_have_arrived_never_calls_th
     cr_assert_eq(point[0].status, UCC_ERR_TIMED_OUT);
     /* as if it had looked for poison just before */
     point_t *late = &point[1];
-    atomic_store(&net->side[0].group->poison, 0);
+    atomic_store(&hd_common(net->side[0].group)->poison, 0);
     cr_assert_not(late->posted);
     cr_assert_not(point_step(late));
     cr_assert_eq(atomic_load(&net->side[0].arrived), 0);

@@ -225,7 +225,7 @@ static void launch_in_set(run_t *r, uint32_t i) {
     hd_subset_t set = {0, 1, r->row->n, r->row->n};
     op->place.board = hd_match_join(r->group, &set, HD_MATCH_ACTIVE_SET, 0, i);
     cr_assert_not_null(op->place.board);
-    op->place.k = op->place.board->use;
+    op->place.k = op->place.board->head->use;
     op->place.member = op->place.board->member[i];
     op->numbered = false;
     op->leave = leave_board;

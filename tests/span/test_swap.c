@@ -156,7 +156,7 @@ static int goes_past_the_bits(const process_t *process, void *arg) {
     (void)arg;
     member->taken = member->floor = start;
     atomic_store(&member->shared->consumed, start);
-    atomic_store(&s.team->group->board->floor, start);
+    atomic_store(&s.team->group->board->head->floor, start);
     s.team->crossing->team->swaps->latest = start;
     process_barrier(process);
     for (uint32_t i = 0; i < 100 && ok; i++) {

@@ -56,7 +56,7 @@ static bool fail(const world_t *world, uint32_t machine, const char *what) {
 /* --- the tree --------------------------------------------------------------------------------- */
 
 static bool tree_follows_machine(const world_t *world, uint32_t machine, placing_t placing) {
-    const hd_group_t *group = world->teams[0]->group;
+    hd_group_t *group = world->teams[0]->group;
     if (world->size == 1) {
         return true;
     }

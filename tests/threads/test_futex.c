@@ -29,8 +29,9 @@ Test(futex, sleep_ends_with_its_timeout) {
 Test(futex, sleep_until_a_time_that_has_passed_says_that_it_is_over) {
     _Atomic uint32_t word = 0;
     struct timespec past = {0};
-    cr_assert_not(hd_park_until(&word, 0, UINT32_MAX, &past));
-    cr_assert(hd_park_until(&word, 1, UINT32_MAX, &past)); /* the word has changed: not a sleep */
+    cr_assert_not(hd_park_until(&word, 0, UINT32_MAX, false, &past));
+    cr_assert(
+        hd_park_until(&word, 1, UINT32_MAX, false, &past)); /* the word has changed: not a sleep */
 }
 
 static void *sleep_for_ever(void *word) {
@@ -46,7 +47,7 @@ Test(futex, sleeper_is_woken) {
     cr_assert_eq(pthread_create(&thread, NULL, sleep_for_ever, &word), 0);
     usleep(20000); /* most likely it sleeps by now */
     atomic_store_explicit(&word, 1, memory_order_release);
-    hd_park_wake(&word, UINT32_MAX);
+    hd_park_wake(&word, UINT32_MAX, false);
     pthread_join(thread, NULL);
 }
 

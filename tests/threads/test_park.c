@@ -218,7 +218,7 @@ static void sleep_once(duo_t *duo, uint32_t round) {
     if (enlist(&duo->bell, &sleeper, word, duo->often)) {
         atomic_thread_fence(memory_order_seq_cst);
     } else {
-        hd_park_fence();
+        hd_park_fence(false);
         hd_bell_begin_watch(&sleeper);
     }
     while (value(&duo->ready) < round) {
@@ -226,7 +226,7 @@ static void sleep_once(duo_t *duo, uint32_t round) {
         if (hd_sleeper_is_rung(&sleeper)) {
             break;
         }
-        hd_park_until(word, seen, sleeper.mask, NULL);
+        hd_park_until(word, seen, sleeper.mask, false, NULL);
     }
     hd_bell_delist(&sleeper);
 }

@@ -1,0 +1,176 @@
+/* mapping.c: memory of a group that is mapped more than once, each time with a group of its own.
+ *
+ * What endpoints share lies in one piece of memory without a name (memfd). Each mapping of it has
+ * it at an address of its own, followed by a page of private memory:
+ *
+ *     base                                                       base + bytes
+ *     | far bells | main board | ... | boards found by matching | hd_common_t | bell | own part
+ *                                                                             ^ group
+ *
+ * So a hd_group_t lies across the end of what is shared: its first line, and hd_common_t before it,
+ * are the same memory in all mappings, what follows is this mapping's, and all of it is as far from
+ * the group's address as in a group that has private memory. Nothing shared is a pointer into this
+ * memory: places are computed from the base, in the same order in each mapping (hd_mapping_place).
+ *
+ * Most of it is never touched, and costs address space alone.
+ */
+#define _GNU_SOURCE
+#include "shm/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of all mappings together: a quarter of what a process can address. */
+#define MOST_OF_ALL ((size_t)1 << 45)
+#define MOST_OF_ONE ((size_t)1 << 36)
+
+static size_t page_size(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t up(size_t bytes, size_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+size_t hd_mapping_place(size_t *cursor, size_t bytes, size_t alignment) {
+    size_t at = up(*cursor, alignment);
+    *cursor = at + bytes;
+    return at;
+}
+
+static size_t own_bytes(void) {
+    return up(sizeof(hd_group_t), page_size());
+}
+
+/* Room for the shared bytes and for the group's own part behind them; NULL: no memory. */
+static uint8_t *reserve(size_t bytes) {
+    void *base = mmap(NULL, bytes + own_bytes(), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
+enum { OF_GROUP = HD_LINE }; /* bytes of a group that are shared */
+
+static hd_group_t *group_at(uint8_t *base, size_t bytes) {
+    return (hd_group_t *)(void *)(base + bytes - OF_GROUP);
+}
+
+/* What boards may have. */
+static size_t limit_of(size_t bytes) {
+    return bytes - OF_GROUP - sizeof(hd_common_t);
+}
+
+static void unmap(uint8_t *base, size_t bytes) {
+    munmap(base, bytes + own_bytes());
+}
+
+/* Maps so many shared bytes for the first time. */
+static uint8_t *map(size_t bytes) {
+    int memory = memfd_create("heddle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    uint8_t *base = NULL;
+    if (memory < 0) {
+        return NULL;
+    }
+    if (ftruncate(memory, (off_t)bytes) == 0 &&
+        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+        base = reserve(bytes);
+    }
+    if (base && mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                     memory, 0) == MAP_FAILED) {
+        unmap(base, bytes);
+        base = NULL;
+    }
+    close(memory);
+    return base;
+}
+
+static hd_group_t *begin(uint8_t *base, size_t bytes, uint32_t n, uint32_t number) {
+    hd_group_t *group = group_at(base, bytes);
+    group->mapping = (hd_mapping_t){.base = base, .bytes = bytes, .n = n, .number = number};
+    /* they come first: see hd_mapping_first */
+    hd_bell_is_far(&group->home.bell, (hd_far_bell_t *)(void *)base, n, number, bytes - OF_GROUP);
+    return group;
+}
+
+size_t hd_mapping_first(uint32_t n) {
+    return n * sizeof(hd_far_bell_t);
+}
+
+hd_group_t *hd_mapping_create(uint32_t n, size_t least) {
+    size_t bytes = up(least + sizeof(hd_common_t) + OF_GROUP, page_size());
+    size_t most = MOST_OF_ALL / n < MOST_OF_ONE ? MOST_OF_ALL / n : MOST_OF_ONE;
+    uint8_t *base = NULL;
+    if (!hd_park_init_far()) {
+        hd_error("the system has no membarrier that reaches other processes: a team's memory can't "
+                 "be mapped more than once");
+        return NULL;
+    }
+    for (size_t some = up(most, page_size()); !base && some > bytes;
+         some = up(some / 4, page_size())) {
+        base = map(some);
+        bytes = base ? some : bytes;
+    }
+    base = base ? base : map(bytes);
+    if (!base) {
+        hd_error("no memory that can be mapped more than once, of %zu bytes: %s", bytes,
+                 strerror(errno));
+        return NULL;
+    }
+    return begin(base, bytes, n, 0);
+}
+
+hd_group_t *hd_mapping_again(hd_group_t *first, uint32_t number) {
+    const hd_mapping_t *of = &first->mapping;
+    hd_assert(number > 0 && number < of->n);
+    uint8_t *base = reserve(of->bytes);
+    /* An old size of 0: maps it once more. The system's, not what UCX puts in front of it, which
+     * knows no fixed address. */
+    if (base && (uint8_t *)syscall(SYS_mremap, of->base, 0, of->bytes,
+                                   MREMAP_MAYMOVE | MREMAP_FIXED, base) != base) {
+        unmap(base, of->bytes);
+        base = NULL;
+    }
+    if (!base) {
+        hd_error("no memory for another mapping of %zu bytes: %s", of->bytes, strerror(errno));
+        return NULL;
+    }
+    hd_group_t *group = begin(base, of->bytes, of->n, number);
+    group->mapping.first = first;
+    return group;
+}
+
+void hd_mapping_end(hd_group_t *group) {
+    hd_mapping_t mapping = group->mapping;
+    unmap(mapping.base, mapping.bytes);
+    if (mapping.first) {
+        hd_home_unpin(&mapping.first->home);
+    }
+}
+
+uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes) {
+    const hd_mapping_t *mapping = &group->mapping;
+    size_t size = up(bytes, HD_LINE_PAIR), limit = limit_of(mapping->bytes);
+    /* relaxed: whose it is, is all that counts; what is there reads as zero */
+    uint64_t at = atomic_load_explicit(&hd_common(group)->given_away, memory_order_relaxed);
+    do {
+        if (size > limit - at) {
+            return NULL;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&hd_common(group)->given_away, &at, at + size,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return mapping->base + at;
+}
+
+/* The parent's memory is the parent's: the child has other memory there, which reads as zero. */
+void hd_mapping_inherited(hd_group_t *group) {
+    const hd_mapping_t *mapping = &group->mapping;
+    if (mmap(mapping->base, mapping->bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        hd_error("no memory for the copy of a team in a child process");
+        _exit(1); /* it would write into the parent's team */
+    }
+}
