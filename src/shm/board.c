@@ -26,8 +26,8 @@ typedef struct layout {
 } layout_t;
 
 /* Of a group's main board, whose trees are decided when all have joined, there is room for the
- * blocks of any, and what only its member writes begins at a page, so that it lies where that member
- * runs. Boards found by matching are small. */
+ * blocks of any, and what only its member writes begins at a page, to lie where that member runs.
+ * Boards found by matching are small. */
 static layout_t lay_out(const hd_group_t *group, uint32_t n, uint32_t depth, size_t entry,
                         const hd_tree_t *canonical, const hd_tree_t *by_topology) {
     enum { PAGE = 4096 };
@@ -208,7 +208,7 @@ static void member_init(hd_member_t *member, hd_shared_t *shared) {
     *member = (hd_member_t){.shared = shared, .queue_tail = &member->queue};
 }
 
-/* The rings that others use on demand are there from the beginning: untouched, they cost nothing. */
+/* The rings that others make on demand are there from the beginning: untouched they cost nothing. */
 static void place_rings(const hd_board_t *board, hd_member_t *member, uint32_t i) {
     layout_t l = layout_of(board);
     hd_shared_t *shared = board->shared[i];

@@ -401,3 +401,13 @@ bool hd_group_settles(hd_group_t *group) {
     /* acquire: as in hd_group_is_complete; another thread may be settling it */
     return atomic_load_explicit(&group->complete, memory_order_acquire) != 0;
 }
+
+_Atomic(hd_outer_memory_t *) *hd_op_flight(const hd_op_t *op) {
+    hd_group_t *first = op->group->mapping.first;
+    if (!first) {
+        return &op->slot->flight;
+    }
+    (void)hd_group_is_complete(first); /* its boards are laid out by the same trees */
+    hd_board_t *board = hd_match_same_board(first, op->place.board);
+    return board ? &board->slot[op->place.k & board->mask].flight : NULL;
+}

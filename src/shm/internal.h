@@ -37,8 +37,8 @@ void hd_mapping_inherited(hd_group_t *group);
  * with so many bytes for match.c. trees: its own; NULL, both: any of so many members. */
 size_t hd_board_bytes(const hd_group_t *group, uint32_t n, uint32_t depth, size_t entry,
                       const hd_tree_t *canonical, const hd_tree_t *by_topology);
-/* n members, none in place yet. trees may be NULL. at: where it lies in the group's mapping, whether
- * it is new there or not; NULL: in private memory. */
+/* n members, none in place yet. trees may be NULL. at: where it lies in the group's mapping, new
+ * there or not; NULL: in private memory. */
 hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth, size_t entry,
                             const hd_tree_t *canonical, const hd_tree_t *by_topology, uint8_t *at);
 /* Allocates member i on the calling thread's node. In a mapping: member i is one of this mapping's.

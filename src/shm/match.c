@@ -619,13 +619,3 @@ hd_exchange_name_t hd_op_exchange_name(const hd_op_t *op) {
     return (hd_exchange_name_t){label->class, label->key, ordinal,
                                 board->head->subset.n ? &board->head->subset : NULL};
 }
-
-_Atomic(hd_outer_memory_t *) *hd_op_flight(const hd_op_t *op) {
-    hd_group_t *first = op->group->mapping.first;
-    if (!first) {
-        return &op->slot->flight;
-    }
-    (void)hd_group_is_complete(first); /* its boards are laid out by the same trees */
-    hd_board_t *board = hd_match_same_board(first, op->place.board);
-    return board ? &board->slot[op->place.k & board->mask].flight : NULL;
-}
