@@ -75,7 +75,7 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
     lib->check = hd_config_bool(c, HD_CFG_LIB_CHECK);
     lib->strict_exclusive = hd_config_bool(c, HD_CFG_LIB_STRICT_EXCLUSIVE);
     lib->debug_order = hd_config_bool(c, HD_CFG_LIB_DEBUG_ORDER);
-    lib->map_each = hd_config_bool(c, HD_CFG_LIB_DEBUG_MAPPINGS);
+    lib->mappings = (hd_cfg_mappings_t)hd_config_choice(c, HD_CFG_LIB_DEBUG_MAPPINGS);
     lib->may_park = hd_config_bool(c, HD_CFG_LIB_PARK);
     lib->max_polls = (uint32_t)hd_config_uint(c, HD_CFG_LIB_SPIN_POLLS);
     lib->yield_max_us = hd_config_uint(c, HD_CFG_LIB_YIELD_MAX_US);

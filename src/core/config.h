@@ -76,7 +76,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_PIN,              /* string: auto, always, none, or processors */
     HD_CFG_LIB_STRICT_EXCLUSIVE, /* bool */
     HD_CFG_LIB_DEBUG_ORDER,      /* bool */
-    HD_CFG_LIB_DEBUG_MAPPINGS,   /* bool */
+    HD_CFG_LIB_DEBUG_MAPPINGS,   /* choice: hd_cfg_mappings_t */
     HD_CFG_LIB_TRACE,            /* string: file */
     HD_CFG_LIB_STALL,            /* double: seconds; 0: off */
     HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */
@@ -126,6 +126,12 @@ typedef enum hd_cfg_id {
     HD_CFG_CTX_TL_UCP_TUNE,          /* string, component tl/ucp */
     HD_CFG_N_IDS
 } hd_cfg_id_t;
+
+typedef enum hd_cfg_mappings {
+    HD_CFG_MAPPINGS_ONE,
+    HD_CFG_MAPPINGS_NEAR,
+    HD_CFG_MAPPINGS_FAR
+} hd_cfg_mappings_t;
 
 typedef enum hd_cfg_arrival {
     HD_CFG_ARRIVAL_AUTO,

@@ -218,13 +218,15 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                     "use of one context. Costs the short cuts of small "
                                     "collectives."},
     [HD_CFG_LIB_DEBUG_MAPPINGS] = {.scope = HD_CFG_SCOPE_LIB,
-                                   .type = HD_CFG_BOOL,
+                                   .type = HD_CFG_CHOICE,
                                    .name = "DEBUG_MAPPINGS",
-                                   .value = "n",
+                                   .value = "one",
+                                   .words = "one,near,far",
                                    .meaning =
-                                       "Map the memory of each team within one process once for "
-                                       "each endpoint, at different addresses, as processes of "
-                                       "one machine would: for tests of this library."},
+                                       "For tests of this library. near: map the memory of each "
+                                       "team within one process once for each endpoint, at "
+                                       "different addresses, as processes of one machine would; "
+                                       "far: and let no endpoint touch another one's buffers."},
     [HD_CFG_LIB_TRACE] = {.scope = HD_CFG_SCOPE_LIB,
                           .type = HD_CFG_STRING,
                           .name = "TRACE",

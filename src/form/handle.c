@@ -37,6 +37,7 @@ static void inherited(hd_fork_hook_t *self) {
     ucc_team_h team = (ucc_team_h)(void *)((char *)self - offsetof(struct ucc_team, fork_hook));
     hd_lock_forget(&team->lock);
     for (hd_request_t *r = team->all; r; r = r->all) {
+        hd_op_inherited(&r->op);
         r->op.task.fruitless = 0;
         if (r->run) {
             hd_algorithm_carrier(r)->fruitless = 0;

@@ -32,7 +32,7 @@ static layout_t lay_out(const hd_group_t *group, uint32_t n, uint32_t depth, siz
                         const hd_tree_t *canonical, const hd_tree_t *by_topology) {
     enum { PAGE = 4096 };
     layout_t l = {0};
-    bool large = depth == group->depth;
+    bool large = entry == 0;
     const hd_tree_t *tree[2] = {canonical, by_topology};
     uint32_t slices = n > group->slices ? n : group->slices;
     size_t each = large ? PAGE : HD_LINE_PAIR, at = 0;
@@ -208,7 +208,8 @@ static void member_init(hd_member_t *member, hd_shared_t *shared) {
     *member = (hd_member_t){.shared = shared, .queue_tail = &member->queue};
 }
 
-/* The rings that others make on demand are there from the beginning: untouched they cost nothing. */
+/* The rings that others make on demand are there from the beginning: untouched, they cost nothing.
+ */
 static void place_rings(const hd_board_t *board, hd_member_t *member, uint32_t i) {
     layout_t l = layout_of(board);
     hd_shared_t *shared = board->shared[i];
@@ -265,6 +266,9 @@ void hd_board_reset_member(hd_board_t *board, uint32_t i) {
     member_init(m, m->shared);
     m->lines = lines;
     atomic_store_explicit(&m->staging, staging, memory_order_relaxed);
+    for (uint32_t d = 0; board->at && d < board->depth; d++) { /* relaxed: likewise */
+        hd_far_reset(atomic_load_explicit(&board->slot[d].far, memory_order_relaxed));
+    }
 }
 
 static void reset_shared(const hd_board_t *board, hd_shared_t *shared) {
@@ -313,6 +317,7 @@ void hd_board_reset(hd_board_t *board) {
         atomic_store_explicit(&x->hint, 0, memory_order_relaxed);
         atomic_store_explicit(&x->work_status, 0, memory_order_relaxed);
         atomic_store_explicit(&x->outer, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->far, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&board->head->floor, 0, memory_order_relaxed);
     atomic_store_explicit(&board->head->said, 0, memory_order_relaxed);
@@ -336,6 +341,8 @@ void hd_board_destroy(hd_board_t *board) {
         if (flight) {
             flight->release(flight);
         }
+        /* relaxed: likewise */
+        hd_far_free(atomic_load_explicit(&slot->far, memory_order_relaxed));
         if (slot->block[1] != slot->block[0]) {
             free_block(board, slot->block[1]);
         }

@@ -236,8 +236,7 @@ static ucc_status_t work_status(hd_group_t *group, hd_exchange_t *x, uint64_t k)
     return (ucc_status_t)(int32_t)(uint32_t)failure;
 }
 
-/* The last slice is finished: tells everybody. */
-static void end_exchange(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
+void hd_engine_end(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
     x->done_status = (int32_t)work_status(group, x, k);
     hd_assert_lt(x->done, k); /* by the last finisher alone */
     hd_delay_point();
@@ -246,12 +245,16 @@ static void end_exchange(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
     hd_bell_ring(&group->home.bell);
 }
 
-void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices) {
+bool hd_engine_count_slice(hd_exchange_t *x, uint32_t slices) {
     /* acq_rel: hands on this slice's results, takes in those of the slices before */
     uint32_t before = atomic_fetch_add_explicit(&x->slices_done, 1, memory_order_acq_rel);
     hd_assert_lt(before, slices);
-    if (before + 1 == slices) {
-        end_exchange(group, x, k);
+    return before + 1 == slices;
+}
+
+void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices) {
+    if (hd_engine_count_slice(x, slices)) {
+        hd_engine_end(group, x, k);
     }
 }
 
@@ -260,7 +263,7 @@ void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status) {
     uint64_t seen = atomic_load_explicit(&x->work_status, memory_order_relaxed);
     /* of memory that was never used, the generation is 0, and so is the status */
     while ((!is_generation(seen, gen) || (uint32_t)seen == UCC_OK) &&
-           /* release: pairs with end_exchange; the first failure wins */
+           /* release: pairs with hd_engine_end; the first failure wins */
            !atomic_compare_exchange_weak_explicit(&x->work_status, &seen, gen | (uint32_t)status,
                                                   memory_order_release, memory_order_relaxed)) {
     }
@@ -422,8 +425,8 @@ static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
     return UCC_INPROGRESS;
 }
 
-static bool has_ended(hd_op_t *op, ucc_status_t *status) {
-    /* acquire: pairs with end_exchange */
+bool hd_engine_has_ended(hd_op_t *op, ucc_status_t *status) {
+    /* acquire: pairs with hd_engine_end */
     if (atomic_load_explicit(&op->exchange->done, memory_order_acquire) != op->place.k) {
         hd_op_await(op, &op->exchange->done);
         return false;
@@ -440,7 +443,7 @@ static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
         chunks++;
     }
     ucc_status_t status;
-    if (has_ended(op, &status)) {
+    if (hd_engine_has_ended(op, &status)) {
         return status;
     }
     if (op->call.exclusive || chunks == CHUNKS_PER_STEP) {
@@ -465,7 +468,7 @@ ucc_status_t hd_engine_work_unordered(hd_op_t *op) {
         }
     }
     ucc_status_t status;
-    if (has_ended(op, &status)) {
+    if (hd_engine_has_ended(op, &status)) {
         return status;
     }
     op->task.awaited = NULL; /* units may become ready before the end does */

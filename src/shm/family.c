@@ -66,6 +66,17 @@ static ucc_status_t start_directly(hd_op_t *op) {
     return hd_family[op->call.type].start(op);
 }
 
+/* Where members don't reach each other's buffers: of a v type, whether that matters depends on a
+ * post's counts. */
+static ucc_status_t start_far(hd_op_t *op) {
+    return hd_far_start(op, hd_family[HD_BARRIER].wait);
+}
+
+static ucc_status_t start_apart(hd_op_t *op) {
+    op->plan = hd_plan_here(op->group, &op->call, &op->place);
+    return op->plan.path == HD_PATH_FAR ? start_far(op) : start_of(&op->call)(op);
+}
+
 ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
     static ucc_status_t (*const start[HD_N_TYPES])(hd_op_t * op) = {
         [HD_ALLGATHERV] = start_allgatherv, [HD_ALLTOALLV] = start_alltoallv,
@@ -74,6 +85,9 @@ ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
     };
     uint8_t type = op->call.type;
     hd_assert(!op->plan.express || hd_family[type].express);
+    if (op->plan.path == HD_PATH_FAR || (hd_coll[type].vector && op->group->mapping.apart)) {
+        return hd_coll[type].vector ? start_apart : start_far;
+    }
     if (!hd_coll[type].vector) {
         return start_of(&op->call);
     }

@@ -61,7 +61,7 @@ static bool choose_trees(hd_group_t *group) {
 
 /* Where the parts of a group lie in a mapping. */
 typedef struct places {
-    size_t board, locality, region, labels, match, end;
+    size_t board, locality, region, labels, homes, match, far, end;
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
@@ -72,8 +72,11 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     p.locality = hd_mapping_place(&at, n * sizeof(*group->locality), HD_LINE);
     p.region = hd_mapping_place(&at, n * sizeof(*group->region), HD_LINE);
     p.labels = hd_mapping_place(&at, n * sizeof(*group->labels), HD_LINE);
+    p.homes = hd_mapping_place(&at, n * sizeof(*group->home_of), HD_LINE);
     p.match = hd_mapping_place(&at, hd_match_bytes(group->n), HD_LINE_PAIR);
-    p.end = hd_mapping_place(&at, 0, HD_LINE_PAIR);
+    size_t far = group->mapping.apart ? hd_far_bytes(group->n, mappings) : 0;
+    p.far = hd_mapping_place(&at, far, 4096);
+    p.end = hd_mapping_place(&at, 0, 4096);
     return p;
 }
 
@@ -87,7 +90,11 @@ static bool furnish(hd_group_t *group) {
         group->locality = (hd_locality_t *)(void *)(base + p.locality);
         group->region = (struct hd_region *)(void *)(base + p.region);
         group->labels = (uint64_t *)(void *)(base + p.labels);
+        group->home_of = (uint32_t *)(void *)(base + p.homes);
         group->match = hd_match_create(group, base + p.match);
+        group->far = group->mapping.apart ? base + p.far : NULL;
+        group->windows = p.far;
+        group->windows_end = p.end;
         base += p.board;
     } else {
         group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
@@ -131,7 +138,7 @@ static hd_group_t *allocate(uint32_t n, const hd_group_config_t *config) {
         hd_common_t *common = hd_alloc(HD_LINE_PAIR, sizeof(*common) + sizeof(hd_group_t));
         return common ? (hd_group_t *)(void *)(common + 1) : NULL;
     }
-    hd_group_t of_so_many = {.n = 0};
+    hd_group_t of_so_many = {.mapping.apart = config->apart};
     configure(&of_so_many, n, config);
     places_t p = places_of(&of_so_many, config->mappings + 1);
     hd_group_t *group = hd_mapping_create(config->mappings + 1, p.end);
@@ -150,6 +157,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     }
     begin(group);
     group->serial = hd_serial();
+    group->mapping.apart = config->apart;
     configure(group, n, config);
     if (!furnish(group)) {
         hd_error("no memory for a team of %u endpoints", n);
@@ -173,6 +181,7 @@ hd_group_t *hd_group_again(hd_group_t *of, uint32_t number) {
     }
     begin(group);
     group->serial = of->serial;
+    group->mapping.apart = of->mapping.apart;
     group->n = group->team_n = of->n;
     group->depth = of->depth;
     group->persistent_depth = of->persistent_depth;
@@ -347,6 +356,9 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
         hd_group_poison(group, UCC_ERR_NO_MEMORY);
         return UCC_ERR_NO_MEMORY;
     }
+    if (group->home_of) {
+        group->home_of[ep] = group->mapping.number;
+    }
     /* release: for those who look who has joined (hd_board_peer) */
     atomic_store_explicit(&group->board->shared[ep]->thread, -hd_thread_number(),
                           memory_order_release);
@@ -407,7 +419,9 @@ _Atomic(hd_outer_memory_t *) *hd_op_flight(const hd_op_t *op) {
     if (!first) {
         return &op->slot->flight;
     }
-    (void)hd_group_is_complete(first); /* its boards are laid out by the same trees */
+    while (!hd_group_is_complete(first)) { /* its boards are laid out by the same trees */
+        hd_give_way();                     /* another thread is settling it */
+    }
     hd_board_t *board = hd_match_same_board(first, op->place.board);
     return board ? &board->slot[op->place.k & board->mask].flight : NULL;
 }

@@ -28,8 +28,9 @@ size_t hd_mapping_first(uint32_t n);
 size_t hd_mapping_place(size_t *cursor, size_t bytes, size_t alignment);
 /* So many bytes of what is not laid out, for good; zero. NULL: there are none left. */
 uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes);
-/* In the child of a fork. */
-void hd_mapping_inherited(hd_group_t *group);
+/* In the child of a fork. So far from the base lie windows, whose contents it does not need; they
+ * end at a page. */
+void hd_mapping_inherited(hd_group_t *group, size_t windows, size_t windows_end);
 
 /* --- board.c ---------------------------------------------------------------------------------- */
 
@@ -324,6 +325,26 @@ ucc_status_t hd_engine_work_unordered(hd_op_t *op);
  * many. */
 void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status);
 void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices);
+/* The latter in two steps: was that the last one? Then what the exchange has is given back, before
+ * everybody is told of the end. */
+bool hd_engine_count_slice(hd_exchange_t *x, uint32_t slices);
+void hd_engine_end(hd_group_t *group, hd_exchange_t *x, uint64_t k);
+/* Has everybody been told? *status: what came of it. */
+bool hd_engine_has_ended(hd_op_t *op, ucc_status_t *status);
+
+/* --- far.c: the same among members who do not reach each other's buffers ---------------------- */
+
+/* What the windows take in a mapping. */
+size_t hd_far_bytes(uint32_t n, uint32_t mappings);
+/* Bytes of the pieces of such a call among n members. */
+size_t hd_far_window(const hd_call_t *call, uint32_t n);
+/* op->start on the path FAR. arrived: hd_arrived, of which no more copies are to be compiled. */
+ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op));
+/* As hd_engine_cancel. */
+ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why);
+void hd_far_free(hd_far_t *far);
+/* The board's numbers begin anew. NULL is allowed. */
+void hd_far_reset(hd_far_t *far);
 
 /* --- work.c: what the units are --------------------------------------------------------------- */
 
@@ -354,6 +375,9 @@ static inline void hd_slice_set(hd_slice_t *slice, uint32_t units, uint32_t part
     /* relaxed: published with the claim word */
     atomic_store_explicit(&slice->ready, units, memory_order_relaxed);
 }
+
+/* The prefixes of so many bytes at the beginning of all sources and destinations, by op's call. */
+ucc_status_t hd_work_scan(const hd_op_t *op, const hd_work_t *work, size_t bytes);
 
 /* Runs a claimed unit, and makes its results visible to whoever is told that it is finished. */
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit);

@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -68,11 +69,27 @@ static void unmap(uint8_t *base, size_t bytes) {
     munmap(base, bytes + own_bytes());
 }
 
-/* Maps so many shared bytes for the first time. */
-static uint8_t *map(size_t bytes) {
-    int memory = memfd_create("heddle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+/* Is there address space for n mappings? */
+static bool has_room(size_t bytes, uint32_t n) {
+    size_t all = n * (bytes + own_bytes());
+    void *room = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return room != MAP_FAILED && munmap(room, all) == 0;
+}
+
+/* A file that is longer than this would be the process's end. */
+static size_t longest_file(void) {
+    struct rlimit limit;
+    bool known = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return known ? (size_t)limit.rlim_cur : SIZE_MAX;
+}
+
+/* Maps so many shared bytes for the first time, of n times. */
+static uint8_t *map(size_t bytes, uint32_t n) {
+    bool possible = bytes <= longest_file() && has_room(bytes, n);
+    int memory = possible ? memfd_create("heddle", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
     uint8_t *base = NULL;
     if (memory < 0) {
+        errno = possible ? errno : ENOMEM;
         return NULL;
     }
     if (ftruncate(memory, (off_t)bytes) == 0 &&
@@ -90,6 +107,7 @@ static uint8_t *map(size_t bytes) {
 
 static hd_group_t *begin(uint8_t *base, size_t bytes, uint32_t n, uint32_t number) {
     hd_group_t *group = group_at(base, bytes);
+    (void)madvise(base, bytes, MADV_DONTDUMP); /* a dump would have what was never touched, too */
     group->mapping = (hd_mapping_t){.base = base, .bytes = bytes, .n = n, .number = number};
     /* they come first: see hd_mapping_first */
     hd_bell_is_far(&group->home.bell, (hd_far_bell_t *)(void *)base, n, number, bytes - OF_GROUP);
@@ -111,10 +129,10 @@ hd_group_t *hd_mapping_create(uint32_t n, size_t least) {
     }
     for (size_t some = up(most, page_size()); !base && some > bytes;
          some = up(some / 4, page_size())) {
-        base = map(some);
+        base = map(some, n);
         bytes = base ? some : bytes;
     }
-    base = base ? base : map(bytes);
+    base = base ? base : map(bytes, n);
     if (!base) {
         hd_error("no memory that can be mapped more than once, of %zu bytes: %s", bytes,
                  strerror(errno));
@@ -165,11 +183,41 @@ uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes) {
     return mapping->base + at;
 }
 
-/* The parent's memory is the parent's: the child has other memory there, which reads as zero. */
-void hd_mapping_inherited(hd_group_t *group) {
+/* Copies what is there of so many bytes at `from`; where nothing is, it reads as zero. */
+static void copy_there(uint8_t *to, const uint8_t *from, size_t bytes) {
+    enum { PAGES = 256 };
+    unsigned char there[PAGES];
+    size_t page = page_size();
+    for (size_t at = 0; at < bytes; at += page * PAGES) {
+        size_t some = bytes - at < page * PAGES ? bytes - at : page * PAGES;
+        bool known = mincore((void *)(uintptr_t)(from + at), some, there) == 0;
+        for (size_t p = 0; p < some / page; p++) {
+            if (!known || there[p] & 1) {
+                memcpy(to + at + p * page, from + at + p * page, page);
+            }
+        }
+    }
+}
+
+/* The parent's memory is the parent's: the child has a copy there, as of memory that was private;
+ * but not of windows, which nobody looks at in a group that has failed. */
+void hd_mapping_inherited(hd_group_t *group, size_t windows, size_t windows_end) {
     const hd_mapping_t *mapping = &group->mapping;
-    if (mmap(mapping->base, mapping->bytes, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    size_t page = page_size(), bytes = mapping->bytes;
+    /* relaxed: the child is alone */
+    size_t used = atomic_load_explicit(&hd_common(group)->given_away, memory_order_relaxed);
+    used = up(used, page) < bytes - page ? up(used, page) : bytes - page;
+    uint8_t *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (copy != MAP_FAILED) {
+        copy_there(copy, mapping->base, windows / page * page);
+        copy_there(copy + up(windows_end, page), mapping->base + up(windows_end, page),
+                   used - up(windows_end, page));
+        copy_there(copy + bytes - page, mapping->base + bytes - page, page);
+    }
+    if (copy == MAP_FAILED ||
+        (uint8_t *)syscall(SYS_mremap, copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                           mapping->base) != mapping->base) {
         hd_error("no memory for the copy of a team in a child process");
         _exit(1); /* it would write into the parent's team */
     }

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MIN_SHARDS = 64, MAX_SHARDS = 4096, MOST_BOARDS = 1 << 20, CHUNKS = 21 };
+enum { MIN_SHARDS = 64, MAX_SHARDS = 4096, MOST_SEATS = 1 << 20, CHUNKS = 31 };
 
 typedef hd_match_label_t label_t;
 
@@ -92,7 +92,7 @@ static layout_t lay_out(uint32_t n) {
     layout_t l;
     l.table = hd_mapping_place(&at, sizeof(table_t) + n * sizeof(uint32_t), HD_LINE_PAIR);
     l.shard = hd_mapping_place(&at, shards_for(n) * sizeof(shard_t), HD_LINE_PAIR);
-    l.seat = hd_mapping_place(&at, (MOST_BOARDS + (size_t)1) * sizeof(seat_t), HD_LINE_PAIR);
+    l.seat = hd_mapping_place(&at, (MOST_SEATS + (size_t)1) * sizeof(seat_t), HD_LINE_PAIR);
     l.bytes = at;
     return l;
 }
@@ -199,21 +199,27 @@ static hd_board_t *known(const hd_match_t *match, uint32_t number) {
     return slot ? atomic_load_explicit(slot, memory_order_acquire) : NULL;
 }
 
-/* Under match->lock, or the table's guard where there is one mapping. False: no memory. */
-static bool keep(hd_match_t *match, uint32_t number, hd_board_t *board) {
+/* Room to keep the board of this number. False: no memory. Any thread, under no lock. */
+static bool make_chunk(hd_match_t *match, uint32_t number) {
     uint32_t c = chunk_of(number);
-    if (!slot_of(match, number)) {
-        _Atomic(hd_board_t *) *chunk = hd_alloc(HD_LINE, sizeof(hd_board_t *) << c);
-        if (!chunk) {
-            return false;
-        }
-        /* release: the zeroes */
-        atomic_store_explicit(&match->chunk[c], chunk, memory_order_release);
+    if (c >= CHUNKS || slot_of(match, number)) {
+        return c < CHUNKS;
     }
+    _Atomic(hd_board_t *) *none = NULL;
+    _Atomic(hd_board_t *) *chunk = hd_alloc(HD_LINE, sizeof(hd_board_t *) << c);
+    /* release: the zeroes; another thread's are as good */
+    if (chunk && !atomic_compare_exchange_strong_explicit(
+                     &match->chunk[c], &none, chunk, memory_order_release, memory_order_relaxed)) {
+        hd_free((void *)chunk);
+    }
+    return slot_of(match, number) != NULL;
+}
+
+/* Under match->lock, or the table's guard where there is one mapping. */
+static void keep(hd_match_t *match, uint32_t number, hd_board_t *board) {
     board->id = number;
     /* release: the board; pairs with known */
     atomic_store_explicit(slot_of(match, number), board, memory_order_release);
-    return true;
 }
 
 void hd_match_destroy(hd_match_t *match) {
@@ -284,26 +290,31 @@ static hd_board_t *sit_down(hd_group_t *group, uint32_t of_set, uint32_t depth, 
     return board;
 }
 
-/* NULL: no memory. */
+/* NULL: no memory (logged). */
 static hd_board_t *board_of(hd_match_t *match, uint32_t number) {
     hd_board_t *board = known(match, number);
     if (board) {
         return board;
     }
     hd_assert(match->seat);
+    seat_t seat = match->seat[number];
+    uint8_t *at = match->group->mapping.base + seat.at;
+    hd_board_t *mine =
+        make_chunk(match, number) ? sit_down(match->group, seat.of_set, seat.depth, at) : NULL;
+    if (!mine) {
+        hd_error("no memory for an exchange that others have opened");
+        return NULL;
+    }
     hd_lock(&match->lock);
-    board = known(match, number);
+    board = known(match, number); /* another thread may have been first */
     if (!board) {
-        seat_t seat = match->seat[number];
-        board =
-            sit_down(match->group, seat.of_set, seat.depth, match->group->mapping.base + seat.at);
-        if (board && !keep(match, number, board)) {
-            hd_board_destroy(board);
-            board = NULL;
-        }
+        keep(match, number, mine);
     }
     hd_unlock(&match->lock);
-    return board;
+    if (board) {
+        hd_board_destroy(mine);
+    }
+    return board ? board : mine;
 }
 
 /* For looking at it only: its board need not be known in this mapping. */
@@ -324,6 +335,31 @@ hd_board_t *hd_match_same_board(hd_group_t *group, const hd_board_t *board) {
 
 /* --- the pool --------------------------------------------------------------------------------- */
 
+/* Gives a new board the next number, by which all mappings know its seat. False: no memory, or no
+ * number is left. */
+static bool number_board(hd_match_t *match, hd_board_t *board, seat_t seat) {
+    uint32_t number = 0;
+    for (bool kept = false; !kept;) {
+        /* relaxed: a guess, so that nothing is allocated under the guard */
+        uint32_t next = __atomic_load_n(&match->table->n_boards, __ATOMIC_RELAXED) + 1;
+        if ((match->seat && next > MOST_SEATS) || !make_chunk(match, next) ||
+            !enter(match, &match->table->guard)) {
+            return false;
+        }
+        number = match->table->n_boards + 1;
+        kept = number == next;
+        if (kept) {
+            keep(match, number, board);
+            __atomic_store_n(&match->table->n_boards, number, __ATOMIC_RELAXED); /* as above */
+        }
+        if (kept && match->seat) {
+            match->seat[number] = seat;
+        }
+        leave(match, &match->table->guard);
+    }
+    return true;
+}
+
 /* A new board, with its number. */
 static hd_board_t *add_board(hd_group_t *group, uint32_t of_set, uint32_t depth) {
     hd_match_t *match = group->match;
@@ -340,30 +376,18 @@ static hd_board_t *add_board(hd_group_t *group, uint32_t of_set, uint32_t depth)
                              hd_board_bytes(group, n, depth, entry_bytes(n), tree[0], tree[1]));
     }
     hd_board_t *board = at || !match->seat ? make_board(group, of_set, depth, at, own) : NULL;
-    bool kept = false;
-    if (board && enter(match, &match->table->guard)) {
-        uint32_t number = match->table->n_boards + 1;
-        if (match->seat) {
-            hd_lock(&match->lock);
+    if (!board) {
+        if (own) {
+            hd_tree_destroy(own);
         }
-        kept = number <= MOST_BOARDS && keep(match, number, board);
-        if (match->seat) {
-            hd_unlock(&match->lock);
-        }
-        if (kept) {
-            match->table->n_boards = number;
-        }
-        if (kept && match->seat) {
-            match->seat[number] = (seat_t){(uint64_t)(at - group->mapping.base), of_set, depth};
-        }
-        leave(match, &match->table->guard);
+        return NULL;
     }
-    if (!kept && board) {
+    if (!number_board(match, board,
+                      (seat_t){at ? (uint64_t)(at - group->mapping.base) : 0, of_set, depth})) {
         hd_board_destroy(board);
-    } else if (!kept && own) {
-        hd_tree_destroy(own);
+        return NULL;
     }
-    return kept ? board : NULL;
+    return board;
 }
 
 /* n: members of an active set in this process; 0: all endpoints. */

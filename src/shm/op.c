@@ -81,6 +81,9 @@ static ucc_status_t cancel(hd_op_t *op) {
     if (op->call.one_sided) {
         return hd_put_cancel(op, op->why);
     }
+    if (op->plan.path == HD_PATH_FAR) {
+        return hd_far_cancel(op, op->why);
+    }
     return op->outer ? hd_outer_cancel(op, op->why) : hd_engine_cancel(op, op->why);
 }
 
@@ -292,6 +295,14 @@ void hd_op_disown(hd_op_t *op) {
         begin_cancel(op, hd_group_poisoned(op->group));
     } else {
         op->wait = wait_for_nothing;
+    }
+}
+
+void hd_op_inherited(hd_op_t *op) {
+    if (op->group && hd_group_is_mapped(op->group)) {
+        op->wait = wait_for_nothing;
+        op->numbered = op->exposed = false;
+        op->leave = NULL;
     }
 }
 

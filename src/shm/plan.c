@@ -376,6 +376,25 @@ hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
                        .row = row};
 }
 
+/* Of what the engine would do, if all reached all buffers. */
+static hd_plan_t plan_apart(const hd_plan_t *near, const hd_call_t *call, uint32_t n) {
+    hd_plan_t plan = *near;
+    if (plan.path == HD_PATH_ENGINE || plan.path == HD_PATH_MIXED) {
+        plan.path = HD_PATH_FAR;
+        plan.all_wait = true;
+        plan.regime = plan.data = HD_REGIME_DIRECT;
+        plan.window = hd_far_window(call, n);
+        plan.slices = 0; /* each process counts its own */
+    }
+    return plan;
+}
+
+static hd_plan_t plan_near(const hd_group_t *group, const hd_call_t *call,
+                           const hd_place_t *place) {
+    return hd_plan_is_mixed(call->type) ? plan_mixed(group, call, place)
+                                        : plan_with_data(call->type, group, call, place);
+}
+
 hd_plan_t hd_plan_here(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
     if (call->one_sided) {
         return (hd_plan_t){.path = HD_PATH_PUT};
@@ -384,8 +403,8 @@ hd_plan_t hd_plan_here(const hd_group_t *group, const hd_call_t *call, const hd_
         facts_t f = facts_of(call->type, group, call, place);
         return plan_without_data(&f);
     }
-    return hd_plan_is_mixed(call->type) ? plan_mixed(group, call, place)
-                                        : plan_with_data(call->type, group, call, place);
+    hd_plan_t plan = plan_near(group, call, place);
+    return group->mapping.apart ? plan_apart(&plan, call, place->n) : plan;
 }
 
 hd_regime_t hd_plan_release(size_t bytes) {
@@ -428,6 +447,8 @@ const char *hd_plan_name(const hd_plan_t *plan) {
         return by_tree[plan->data];
     case HD_PATH_ENGINE:
         return "direct";
+    case HD_PATH_FAR:
+        return "far";
     case HD_PATH_MIXED:
         return plan->regime == HD_REGIME_NONE ? "by source"
                                               : hd_regime_name((hd_regime_t)plan->regime);

@@ -38,6 +38,7 @@ typedef enum hd_path {
     HD_PATH_TREE,   /* up a tree of arrival, or, with a bcast's data, down its lines of release */
     HD_PATH_ENGINE, /* every lane is DIRECT: the engine works once all have arrived */
     HD_PATH_MIXED,  /* nobody knows all sizes: each source decides for itself, and its lane tells */
+    HD_PATH_FAR,    /* as ENGINE, where not all reach all buffers: through windows (far.c) */
     HD_PATH_PUT,    /* written straight into the peers' symmetric memory */
     HD_PATH_DEVICE  /* as ENGINE, whose units enqueue what devices do */
 } hd_path_t;

@@ -23,7 +23,10 @@ typedef struct hd_group_config {
     /* its memory can be mapped, also by others, so many times more (hd_group_again); 0: it is
      * private. Not with `spanning` */
     uint32_t mappings;
+    bool apart; /* mappings' members don't reach each other's buffers */
 } hd_group_config_t;
+
+enum { HD_FAR_MOST = 256 }; /* mappings that may be apart */
 
 /* One reference, for the creator. */
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
@@ -153,6 +156,9 @@ void hd_op_leave(hd_op_t *op);
 /* In progress, in a group that was poisoned, and its buffers are gone: its steps neither read nor
  * write them, and end it when no peer does. By the only user of its context. */
 void hd_op_disown(hd_op_t *op);
+/* In the child of a fork, of any operation: what it finds of a mapped group is of a later moment
+ * than itself, so it leaves that alone, and ends. */
+void hd_op_inherited(hd_op_t *op);
 /* An operation that fails without having been launched. Its memory may be a peer's to write to all
  * the same (put.c): UCC_INPROGRESS until it is not, if the task is stepped on; then why. */
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why);

@@ -6,7 +6,7 @@
  * thread may call them.
  */
 #include "core/config.h"
-#include "shm/internal.h"
+#include "shm/far.h"
 
 enum { SMALL_BATCH = 64 * 1024 }; /* bytes of small blocks taken by one claim */
 
@@ -59,4 +59,19 @@ uint32_t hd_plan_batch(size_t block) {
 
 size_t hd_plan_push(size_t element) {
     return element < HD_PUSH_WINDOW ? HD_PUSH_WINDOW - HD_PUSH_WINDOW % element : element;
+}
+
+/* A piece is short enough to be found in a cache, and long enough to be worth its window; where the
+ * data are short, they are so many pieces that all have work. */
+size_t hd_far_window(const hd_call_t *call, uint32_t n) {
+    const hd_coll_t *coll = &hd_coll[call->type];
+    size_t element = coll->reducing ? call->element : 1;
+    size_t grain = HD_LINE % element ? element : HD_LINE,
+           most = coll->prefix ? HD_FAR_PIECE / n : HD_FAR_PIECE;
+    size_t share = coll->vector ? most : call->bytes / (4 * (size_t)n);
+    size_t window = share < HD_FAR_LEAST ? HD_FAR_LEAST : share;
+    window = window < most ? window : most;
+    window -= window % grain;
+    window = window ? window : grain;
+    return coll->prefix && window * n > HD_FAR_LARGEST ? (size_t)HD_FAR_LARGEST + 1 : window;
 }

@@ -65,6 +65,7 @@ typedef struct hd_shared hd_shared_t;
 typedef struct hd_op hd_op_t;
 typedef struct hd_outer hd_outer_t;
 typedef struct hd_outer_memory hd_outer_memory_t;
+typedef struct hd_far hd_far_t;
 
 enum {
     HD_LINES_LIMIT = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
@@ -242,6 +243,7 @@ typedef struct hd_exchange {
     _Atomic uint32_t hint;        /* first slice that may still have units */
     _Atomic uint64_t work_status; /* generation:32 | first error that a chunk met:32 */
     hd_lock_t turn;               /* held by who is inside the user's reduction: only ever tried */
+    _Atomic uint64_t far;         /* 1 + the set of windows that it has; 0: none (far.c) */
     /* outer line: only for exchanges that go on outside the group (outer.h) */
     alignas(HD_LINE) _Atomic uint64_t outer;
 } hd_exchange_t;
@@ -257,6 +259,7 @@ typedef struct hd_slot {
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
     _Atomic(hd_work_t *) work;
     _Atomic(hd_outer_memory_t *) flight; /* of an outer stage */
+    _Atomic(hd_far_t *) far;             /* of work on buffers that not all reach */
 } hd_slot_t;
 
 /* Members of an active set: team endpoints start, start + stride, ... */
@@ -316,6 +319,7 @@ typedef struct hd_mapping {
     uint32_t n, number; /* how many there are, and which of them this is */
     hd_group_t *first;  /* that of this process which was made first; a reference. NULL: this one */
     _Atomic uint32_t settled; /* see hd_group_is_complete */
+    bool apart; /* members of other mappings don't reach this one's buffers, nor it theirs */
 } hd_mapping_t;
 
 struct hd_group {
@@ -363,6 +367,9 @@ struct hd_group {
     uint32_t forks;           /* hd_forks() when it was made */
     _Atomic bool said_inherited;
     hd_mapping_t mapping;
+    uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
+    uint8_t *far;      /* windows (far.c); NULL: there are none */
+    size_t windows, windows_end; /* where those lie, from the mapping's base */
 };
 
 _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");

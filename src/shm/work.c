@@ -271,6 +271,10 @@ static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, uint
     return push_windows(op, work, span);
 }
 
+ucc_status_t hd_work_scan(const hd_op_t *op, const hd_work_t *work, size_t bytes) {
+    return scan_windows(op, work, (span_t){0, bytes}, op->call.type == HD_EXSCAN);
+}
+
 static ucc_status_t run_scan(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t unit) {
     span_t span = share_of(op, s, unit);
     return span.bytes ? scan_windows(op, work, span, false) : UCC_OK;

@@ -21,7 +21,8 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .tree = hd_config_choice(c, HD_CFG_LIB_TREE),
         .stall = lib->stall,
         .timeout = lib->timeout,
-        .mappings = lib->map_each && n > 1 ? n : 0,
+        .mappings = lib->mappings != HD_CFG_MAPPINGS_ONE && n > 1 ? n : 0,
+        .apart = lib->mappings == HD_CFG_MAPPINGS_FAR && n > 1 && n < HD_FAR_MOST,
     };
 }
 

@@ -40,7 +40,7 @@ struct ucc_lib_info {
     char *own_prefix;
     hd_config_t *config;
     bool check, strict_exclusive, debug_order, may_park;
-    bool map_each; /* each endpoint has the team's memory at an address of its own */
+    hd_cfg_mappings_t mappings;
     uint32_t max_polls;
     uint64_t yield_max_us, park_after_us;
     uint64_t stall; /* ticks after which a wait is logged; 0: never */

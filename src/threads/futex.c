@@ -52,14 +52,14 @@ bool hd_park_until_any(_Atomic uint32_t *const word[], const uint32_t seen[], ui
     if (syscall(WAITV, wait, n, 0, deadline, CLOCK_MONOTONIC) >= 0) {
         return true;
     }
-    if (errno == ENOSYS || errno == EPERM) { /* an older kernel, or a filter of system calls */
-        hd_park_sleep(word[0], seen[0], NAP_NS);
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec < deadline->tv_sec ||
-               (now.tv_sec == deadline->tv_sec && now.tv_nsec < deadline->tv_nsec);
+    if (errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT) {
+        return errno != ETIMEDOUT;
     }
-    return errno != ETIMEDOUT;
+    hd_park_sleep(word[0], seen[0], NAP_NS); /* an older kernel, or a filter of system calls */
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec < deadline->tv_sec ||
+           (now.tv_sec == deadline->tv_sec && now.tv_nsec < deadline->tv_nsec);
 }
 
 void hd_park_signal(int event) {

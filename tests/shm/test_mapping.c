@@ -7,7 +7,9 @@
 #include <heddle/heddle.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -241,33 +243,85 @@ static void use_and_search(heddle_ep_t *ep, void *arg) {
 
 Test(mapping, nothing_that_is_shared_is_an_address_of_it) {
     uint64_t failures = 0;
-    setenv("HEDDLE_DEBUG_MAPPINGS", "y", 1);
+    setenv("HEDDLE_DEBUG_MAPPINGS", "near", 1);
     cr_assert_eq(heddle_run(N, use_and_search, &failures), UCC_OK);
     cr_assert_eq(failures, 0);
 }
 
 /* --- forks ------------------------------------------------------------------------------------ */
 
-/* What a child does in its copy of a team, its parent does not see. */
+static _Atomic bool forked;
+
+/* What a child does in its copy of a team, its parent does not see: with an operation in progress,
+ * and after many others. */
 static void fork_child(heddle_ep_t *ep, void *arg) {
-    uint64_t *failures = arg;
-    bool ok = heddle_barrier(ep) == UCC_OK;
+    uint64_t *failures = arg, n_labels;
+    const uint64_t *labels;
+    bool ok = true;
+    for (int i = 0; i < 101; i++) {
+        ok = ok && heddle_barrier(ep) == UCC_OK;
+    }
     if (heddle_ep_index(ep) == 0) {
         setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
-        pid_t child = fork();
+        ucc_coll_req_h request;
+        pid_t child = heddle_ibarrier(ep, &request) == UCC_OK ? fork() : -1;
         if (child == 0) {
-            _exit(heddle_barrier(ep) == UCC_OK);
+            labels = heddle_ep_team(ep)->group->labels;
+            n_labels = heddle_ep_team(ep)->n;
+            bool copied = labels[n_labels - 1] == n_labels - 1;
+            _exit(!copied || heddle_wait(request, -1) == UCC_OK || heddle_barrier(ep) == UCC_OK);
         }
         int status = 1;
+        atomic_store(&forked, true);
         ok = ok && waitpid(child, &status, 0) == child && status == 0;
+        ok = ok && heddle_wait(request, -1) == UCC_OK && ucc_collective_finalize(request) == UCC_OK;
+    } else {
+        while (!atomic_load(&forked)) {
+            sched_yield();
+        }
+        ok = ok && heddle_barrier(ep) == UCC_OK;
     }
     ok = ok && heddle_barrier(ep) == UCC_OK;
     __atomic_fetch_add(failures, !ok, __ATOMIC_RELAXED);
 }
 
 Test(mapping, a_child_has_a_copy_that_is_poisoned_and_not_the_team) {
+    static const char *const how[] = {"near", "far"};
+    for (int i = 0; i < 2; i++) {
+        uint64_t failures = 0;
+        atomic_store(&forked, false);
+        setenv("HEDDLE_DEBUG_MAPPINGS", how[i], 1);
+        cr_assert_eq(heddle_run(2, fork_child, &failures), UCC_OK);
+        cr_assert_eq(failures, 0);
+    }
+}
+
+/* --- shortages -------------------------------------------------------------------------------- */
+
+/* Memory is asked for as if there were plenty, and less is good enough. */
+static void with_limit(int what, rlim_t bytes, bool good) {
+#if defined(__SANITIZE_ADDRESS__)
+    if (what == RLIMIT_AS) {
+        cr_skip("the sanitizer has more address space than that");
+    }
+#endif
     uint64_t failures = 0;
-    setenv("HEDDLE_DEBUG_MAPPINGS", "y", 1);
-    cr_assert_eq(heddle_run(2, fork_child, &failures), UCC_OK);
+    struct rlimit limit = {bytes, bytes};
+    setenv("HEDDLE_DEBUG_MAPPINGS", "near", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    cr_assert_eq(setrlimit(what, &limit), 0);
+    cr_assert_eq(heddle_run(N, use_all, &failures) == UCC_OK, good);
     cr_assert_eq(failures, 0);
+}
+
+Test(mapping, a_limit_of_files_is_kept) {
+    with_limit(RLIMIT_FSIZE, (rlim_t)1 << 30, true);
+}
+
+Test(mapping, a_limit_of_files_that_is_too_low_is_an_error) {
+    with_limit(RLIMIT_FSIZE, (rlim_t)1 << 16, false);
+}
+
+Test(mapping, a_limit_of_address_space_is_shared_by_all_mappings) {
+    with_limit(RLIMIT_AS, (rlim_t)40 << 30, true);
 }

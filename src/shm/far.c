@@ -1,0 +1,908 @@
+/* far.c: the DIRECT regime among members whose memory is not mapped alike: members of one process
+ * reach each other's buffers (they are NEAR), and nobody else does.
+ *
+ * What crosses goes through WINDOWS, which all processes have mapped: pieces of a few KiB, so that
+ * what one core has written another one finds in a cache. Windows stand in rings, of which each has
+ * one writer and is filled in an order that its readers know; whose turn it is says a count of
+ * fills and one of emptyings per window. There are three kinds:
+ *
+ *     in    one for each member: pieces of its operand, for who reduces them
+ *     out   one for each process: pieces of what is the same for all others
+ *     pair  one for each ordered pair of processes: pieces of what one member has for one other
+ *
+ * The work of a process is three slices of units, which its own members claim as in engine.c, in
+ * the slice's order, as soon as the next unit is ready (its windows are filled, or empty):
+ *
+ *     by rounds   (bcast, allgather(v); reductions; scans) FEED fills `in` windows; EXECUTE makes
+ *                 one piece of the result, out of near operands and `in` windows, writes it to near
+ *                 buffers and to an `out` window; DRAIN copies from others' `out` windows
+ *     by pairs    (alltoall(v), gather(v), scatter(v)) FEED fills windows of pairs; DRAIN empties
+ *                 those of others; NEAR copies, or swaps, where both members are near
+ *
+ * Rounds: the pieces are counted through rounds of positions. A position has one executor, a
+ * process; for windowed types there is one position for each process, else one for each member's
+ * block, whose process executes it. So where a piece stands in which ring follows from its number.
+ * Reductions apply the operation to all operands at once, in the canonical order: the same bits
+ * wherever members live.
+ *
+ * No deadlock: a drain waits for nothing but its window's filling; who executes waits for that, and
+ * for an `out` window to be drained; who feeds waits for `in` windows to be used. So take the unit
+ * that is the least in the order of rounds among all that are not done: it is ready. In place, a
+ * pair's part is drained only when its own counterpart has been fed; both directions of a pair of
+ * processes have their parts in the same order, so the least part is always fed.
+ *
+ * The exchange is over when all slices of all processes are finished: the last one of them writes
+ * the end line, as in trees. Nobody but members of a process ever touches that process's buffers:
+ * so cancelling is a matter of its own slices alone, whoever else has died. As in engine.c, a near
+ * member's call and buffers are read after a claim, and by who prepares, which pins the exchange,
+ * too: before that, no slice of the process can be finished.
+ *
+ * A SET of windows belongs to one exchange at a time. Whoever finds all arrived takes a free one
+ * for the exchange (exchange->far); the last to finish a slice gives it back. All who are in an
+ * exchange that has arrived can finish it, so a set that is waited for comes back.
+ */
+#include "shm/claim.h"
+#include "shm/far.h"
+
+#include "core/copy.h"
+#include "threads/callback.h"
+
+enum { CHUNKS_PER_STEP = 64 };
+
+#define NEXT_MASK (HD_CLAIM_CLOSED - 1)
+
+/* The kinds of slices. EXECUTE of pairs is NEAR. */
+enum { FEED = 0, EXECUTE, DRAIN };
+
+/* --- what crosses ----------------------------------------------------------------------------- */
+
+static const hd_coll_t *coll_of(const hd_op_t *op) {
+    return &hd_coll[op->call.type];
+}
+
+static bool by_pairs(const hd_op_t *op) {
+    const hd_coll_t *coll = coll_of(op);
+    return coll->pairwise || (!coll->reducing && !coll->bcast && coll->flow != HD_AMONG_ALL);
+}
+
+/* By rounds: a piece of one position. */
+typedef struct piece {
+    uint32_t round, position;
+    size_t at, bytes; /* in the block, or in all of it where there are none */
+} piece_t;
+
+/* Bytes of the block of a position, as far as this process knows: of an allgatherv what it
+ * expects. */
+static size_t block_of(const hd_op_t *op, uint32_t position) {
+    const hd_coll_t *coll = coll_of(op);
+    return coll->vector ? hd_vector_count(&op->call.receive, position) * op->call.element
+                        : op->call.bytes;
+}
+
+/* Where the block of a position begins in a buffer that has all of them. */
+static size_t displacement(const hd_call_t *call, uint32_t position) {
+    return hd_coll[call->type].vector
+               ? hd_vector_displacement(&call->receive, position) * call->element
+               : position * call->bytes;
+}
+
+/* One position for each process, and the data in one piece; else one for each member's block. */
+static bool is_windowed(const hd_op_t *op) {
+    return op->plan.row->windowed;
+}
+
+static piece_t piece_of(const hd_op_t *op, const hd_far_t *far, uint32_t round, uint32_t position) {
+    size_t window = op->plan.window;
+    size_t number = is_windowed(op) ? (size_t)round * far->positions + position : round;
+    size_t block = is_windowed(op) ? op->call.bytes : block_of(op, position);
+    piece_t p = {round, position, number * window, 0};
+    if (p.at < block) {
+        p.bytes = block - p.at < window ? block - p.at : window;
+    }
+    return p;
+}
+
+static uint32_t pieces(const hd_op_t *op, size_t bytes) {
+    return (uint32_t)((bytes + op->plan.window - 1) / op->plan.window);
+}
+
+/* Does the result of a position's pieces go to this near member? */
+static bool receives(const hd_op_t *op, uint32_t position, uint32_t m) {
+    switch (op->call.type) {
+    case HD_REDUCE:
+        return m == op->call.root;
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        return m == position;
+    case HD_EXSCAN:
+        return m > 0;
+    default:
+        return true;
+    }
+}
+
+/* Where member m, a near one, wants that piece. */
+static uint8_t *wanted_at(const hd_op_t *op, const hd_far_t *far, piece_t p, uint32_t m) {
+    const hd_call_t *call = far->work.call[m];
+    bool gathers = call->type == HD_ALLGATHER || call->type == HD_ALLGATHERV;
+    (void)op;
+    return hd_at(far->work.dst[m], p.at + (gathers ? displacement(call, p.position) : 0));
+}
+
+/* Processes that read the `out` windows of a position's executor. */
+static uint32_t readers_of(const hd_op_t *op, const hd_far_t *far, uint32_t position) {
+    switch (op->call.type) {
+    case HD_REDUCE:
+        return far->process[op->call.root] != far->executor[position];
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        return 0;
+    default:
+        return far->processes - 1;
+    }
+}
+
+static bool drains(const hd_op_t *op, const hd_far_t *far) {
+    switch (op->call.type) {
+    case HD_REDUCE:
+        return far->process[op->call.root] == far->mine;
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* --- preparing -------------------------------------------------------------------------------- */
+
+/* Which member lives where. */
+static void find_processes(const hd_op_t *op, hd_far_t *far) {
+    far->processes = far->near = 0;
+    for (uint32_t i = 0; i < far->n; i++) {
+        uint32_t number = far->number[i] = hd_op_member(op, i);
+        uint32_t mapping = op->group->home_of[number], p = 0;
+        while (p < far->processes && far->mapping[p] != mapping) {
+            p++;
+        }
+        far->mapping[p] = mapping;
+        far->processes += p == far->processes;
+        far->process[i] = p;
+    }
+    far->mine = far->process[op->place.me];
+    for (uint32_t i = 0; i < far->n; i++) {
+        if (far->process[i] == far->mine) {
+            far->member[far->near++] = i;
+        }
+    }
+}
+
+static uint32_t executor_of(const hd_op_t *op, const hd_far_t *far, uint32_t position) {
+    return coll_of(op)->bcast ? far->process[op->call.root]
+           : is_windowed(op)  ? position
+                              : far->process[position];
+}
+
+static void find_positions(const hd_op_t *op, hd_far_t *far) {
+    size_t most = 0;
+    far->positions = coll_of(op)->bcast ? 1 : is_windowed(op) ? far->processes : far->n;
+    far->n_own = far->n_other = 0;
+    for (uint32_t p = 0; p < far->processes; p++) {
+        far->share[p] = 0;
+    }
+    for (uint32_t i = 0; i < far->positions; i++) {
+        uint32_t executor = far->executor[i] = executor_of(op, far, i);
+        far->rank[i] = far->share[executor]++;
+        if (executor == far->mine) {
+            far->own[far->n_own++] = i;
+        } else {
+            far->other[far->n_other++] = i;
+        }
+        size_t block = is_windowed(op) ? 0 : block_of(op, i);
+        most = block > most ? block : most;
+    }
+    uint32_t all = pieces(op, is_windowed(op) ? op->call.bytes : most);
+    far->rounds = is_windowed(op) ? (all + far->positions - 1) / far->positions : all;
+}
+
+/* --- pairs ------------------------------------------------------------------------------------ */
+
+/* Does member s have anything for member d? */
+static bool gives(const hd_op_t *op, uint32_t s, uint32_t d) {
+    switch ((hd_flow_t)coll_of(op)->flow) {
+    case HD_FROM_ROOT:
+        return s == op->call.root;
+    case HD_TO_ROOT:
+        return d == op->call.root;
+    case HD_AMONG_ALL:
+        break;
+    }
+    return true;
+}
+
+/* Each pair has a part, if an empty one: it tells how many bytes it has. */
+static uint32_t parts_of(const hd_op_t *op, size_t bytes) {
+    uint32_t parts = pieces(op, bytes);
+    return parts ? parts : 1;
+}
+
+/* One part of what member s gives member d, of which one is near. */
+typedef struct part {
+    uint32_t s, d, number;
+} part_t;
+
+/* What the near member of a pair gives, if `fed`, or takes. */
+static hd_data_t near_data(const hd_far_t *far, uint32_t s, uint32_t d, bool fed) {
+    return fed ? hd_work_given(&far->work, s, d) : hd_work_taken(&far->work, d, s);
+}
+
+/* Counts the parts of all pairs with a near member, so that nobody has to look at calls before a
+ * claim. False: no memory. */
+static bool count_parts(const hd_op_t *op, hd_far_t *far) {
+    uint32_t n = far->n;
+    if (far->near > far->room) { /* of an active set, other members may be near each time */
+        hd_free(far->feeds);
+        far->feeds = hd_alloc(HD_LINE, 2 * (size_t)n * far->near * sizeof(*far->feeds));
+        far->room = far->feeds ? far->near : 0;
+    }
+    if (!far->feeds) {
+        return false;
+    }
+    far->takes = far->feeds + (size_t)n * far->near;
+    for (uint32_t i = 0; i < far->near; i++) {
+        for (uint32_t j = 0; j < n; j++) {
+            uint32_t me = far->member[i];
+            size_t at = (size_t)i * n + j;
+            far->feeds[at] = gives(op, me, j) ? parts_of(op, near_data(far, me, j, true).bytes) : 0;
+            far->takes[at] =
+                gives(op, j, me) ? parts_of(op, near_data(far, j, me, false).bytes) : 0;
+        }
+    }
+    return true;
+}
+
+/* Parts before and in a pair, of which one is looked for. */
+typedef struct search {
+    uint32_t seen, number;
+    part_t found; /* s is HD_FAR_NONE: not yet */
+} search_t;
+
+static void pass(search_t *search, uint32_t s, uint32_t d, uint32_t parts) {
+    uint32_t number = search->number - search->seen;
+    if (search->found.s == HD_FAR_NONE && search->number >= search->seen && number < parts) {
+        search->found = (part_t){s, d, number};
+    }
+    search->seen += parts;
+}
+
+/* Walks all pairs of a near member and one of process q, in the order that both directions have:
+ * by the member of the lesser process, then by the other. Returns how many parts there are, and
+ * which one has this number, if there is one. */
+static search_t walk(const hd_far_t *far, uint32_t q, bool fed, uint32_t number) {
+    search_t search = {.number = number, .found.s = HD_FAR_NONE};
+    const uint32_t *parts = fed ? far->feeds : far->takes;
+    bool by_mine = far->mine < q;
+    for (uint32_t x = 0; x < (by_mine ? far->near : far->n); x++) {
+        for (uint32_t y = 0; y < (by_mine ? far->n : far->near); y++) {
+            uint32_t i = by_mine ? x : y, theirs = by_mine ? y : x, mine = far->member[i];
+            if (far->process[theirs] == q) {
+                pass(&search, fed ? mine : theirs, fed ? theirs : mine,
+                     parts[(size_t)i * far->n + theirs]);
+            }
+        }
+    }
+    return search;
+}
+
+/* Parts between near members, each pair once; in place, a part swaps. */
+static search_t walk_near(const hd_op_t *op, const hd_far_t *far, uint32_t number) {
+    search_t search = {.number = number, .found.s = HD_FAR_NONE};
+    bool swaps = coll_of(op)->pairwise && op->call.in_place;
+    for (uint32_t i = 0; i < far->near; i++) {
+        for (uint32_t j = swaps ? i + 1 : 0; j < far->near; j++) {
+            uint32_t s = far->member[i], d = far->member[j];
+            pass(&search, s, d, far->feeds[(size_t)i * far->n + d]);
+        }
+    }
+    return search;
+}
+
+/* Units of FEED and DRAIN take the other processes in turn: as many rounds as the longest ring. */
+static uint32_t pair_units(const hd_far_t *far, bool fed) {
+    uint32_t most = 0;
+    for (uint32_t q = 0; q < far->processes; q++) {
+        uint32_t parts = q == far->mine ? 0 : walk(far, q, fed, 0).seen;
+        most = parts > most ? parts : most;
+    }
+    return most * (far->processes - 1);
+}
+
+/* --- units by pairs --------------------------------------------------------------------------- */
+
+/* The part that a unit of FEED or DRAIN is: of the ring to or from process *q, which has it for its
+ * use of this number. False: that ring has no more. */
+static bool part_of_unit(const hd_far_t *far, uint32_t unit, bool fed, part_t *part, uint32_t *q,
+                         uint32_t *use) {
+    uint32_t others = far->processes - 1;
+    *use = unit / others;
+    *q = (far->mine + 1 + unit % others) % far->processes;
+    *part = walk(far, *q, fed, *use).found;
+    return part->s != HD_FAR_NONE;
+}
+
+/* Which bytes of the pair's data. */
+static size_t part_bytes(const hd_op_t *op, const part_t *part, size_t all, size_t *at) {
+    size_t window = op->plan.window;
+    *at = part->number * window;
+    size_t left = *at < all ? all - *at : 0;
+    return left < window ? left : window;
+}
+
+static bool pair_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
+    part_t part;
+    uint32_t q, use;
+    if (kind == EXECUTE || !part_of_unit(far, unit, kind == FEED, &part, &q, &use)) {
+        return true;
+    }
+    if (kind == FEED) {
+        return hd_far_is_empty(hd_far_pair_window(op, far, far->mine, q, use), use, 1);
+    }
+    bool swaps = coll_of(op)->pairwise && op->call.in_place;
+    return hd_far_is_filled(hd_far_pair_window(op, far, q, far->mine, use), use) &&
+           (!swaps || hd_far_is_filled(hd_far_pair_window(op, far, far->mine, q, use), use));
+}
+
+static ucc_status_t feed_pair(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    part_t part;
+    uint32_t q, use;
+    size_t at;
+    if (!part_of_unit(far, unit, true, &part, &q, &use)) {
+        return UCC_OK;
+    }
+    hd_window_place_t to = hd_far_pair_window(op, far, far->mine, q, use);
+    hd_data_t from = near_data(far, part.s, part.d, true);
+    size_t bytes = part_bytes(op, &part, from.bytes, &at);
+    to.word->block = from.bytes;
+    if (bytes) {
+        hd_copy(to.data, from.at + at, bytes, HD_STORES_PLAIN);
+    }
+    hd_far_fill(to, use);
+    return UCC_OK;
+}
+
+static ucc_status_t drain_pair(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    part_t part;
+    uint32_t q, use;
+    size_t at;
+    if (!part_of_unit(far, unit, false, &part, &q, &use)) {
+        return UCC_OK;
+    }
+    hd_window_place_t from = hd_far_pair_window(op, far, q, far->mine, use);
+    hd_data_t to = near_data(far, part.s, part.d, false);
+    size_t bytes = part_bytes(op, &part, to.bytes, &at);
+    if (from.word->block != to.bytes) {
+        return hd_op_say_sizes(op, part.s, part.d, from.word->block, to.bytes);
+    }
+    if (bytes) {
+        hd_copy(to.at + at, from.data, bytes, op->plan.stores);
+    }
+    hd_far_empty(from);
+    return UCC_OK;
+}
+
+static ucc_status_t copy_near(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    part_t part = walk_near(op, far, unit).found;
+    hd_data_t from = near_data(far, part.s, part.d, true);
+    hd_data_t to = near_data(far, part.s, part.d, false);
+    size_t at, bytes = part_bytes(op, &part, from.bytes, &at);
+    bool own = part.s == part.d, rooted = coll_of(op)->flow != HD_AMONG_ALL;
+    if (own && rooted && far->work.call[part.s]->in_place) {
+        return UCC_OK; /* it lies where it belongs */
+    }
+    if (to.bytes != from.bytes) {
+        return hd_op_say_sizes(op, part.s, part.d, from.bytes, to.bytes);
+    }
+    if (!bytes || to.at == from.at) {
+        return UCC_OK;
+    }
+    if (coll_of(op)->pairwise && op->call.in_place) {
+        hd_work_swap(to.at + at, from.at + at, bytes);
+    } else {
+        hd_copy(to.at + at, from.at + at, bytes, op->plan.stores);
+    }
+    return UCC_OK;
+}
+
+/* --- units by rounds -------------------------------------------------------------------------- */
+
+/* How many pieces this one's operands, of a member of process p, come after in their ring. */
+static uint32_t in_use_of(const hd_far_t *far, uint32_t p, uint32_t round, uint32_t position) {
+    uint32_t executed = 0; /* positions before this one that p executes itself */
+    for (uint32_t i = 0; i < position; i++) {
+        executed += far->executor[i] == p;
+    }
+    return round * (far->positions - far->share[p]) + position - executed;
+}
+
+static uint32_t out_use_of(const hd_far_t *far, uint32_t round, uint32_t position) {
+    return round * far->share[far->executor[position]] + far->rank[position];
+}
+
+static bool execution_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    uint32_t round = unit / far->n_own, position = far->own[unit % far->n_own];
+    uint32_t readers = readers_of(op, far, position);
+    for (uint32_t m = 0; coll_of(op)->reducing && m < far->n; m++) {
+        if (far->process[m] != far->mine) {
+            uint32_t use = in_use_of(far, far->process[m], round, position);
+            if (!hd_far_is_filled(hd_far_in_window(op, far, m, use), use)) {
+                return false;
+            }
+        }
+    }
+    return !readers || hd_far_is_empty(hd_far_out_window(op, far, far->mine, unit), unit, readers);
+}
+
+static bool round_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
+    if (kind == FEED) {
+        uint32_t use = unit / far->near;
+        return hd_far_is_empty(hd_far_in_window(op, far, far->member[unit % far->near], use), use,
+                               1);
+    }
+    if (kind == EXECUTE) {
+        return execution_is_ready(op, far, unit);
+    }
+    uint32_t position = far->other[unit % far->n_other];
+    uint32_t use = out_use_of(far, unit / far->n_other, position);
+    return hd_far_is_filled(hd_far_out_window(op, far, far->executor[position], use), use);
+}
+
+static ucc_status_t feed(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    uint32_t use = unit / far->near, m = far->member[unit % far->near];
+    piece_t p = piece_of(op, far, use / far->n_other, far->other[use % far->n_other]);
+    hd_window_place_t to = hd_far_in_window(op, far, m, use);
+    size_t at = p.at + (is_windowed(op) ? 0 : displacement(&op->call, p.position));
+    if (p.bytes) {
+        hd_copy(to.data, (const uint8_t *)far->work.src[m] + at, p.bytes, HD_STORES_PLAIN);
+    }
+    hd_far_fill(to, use);
+    return UCC_OK;
+}
+
+/* Operands of a piece: those of near members, and `in` windows. */
+static const void **operands(const hd_op_t *op, const hd_far_t *far, uint32_t unit, piece_t p) {
+    const void **source = far->source + (size_t)(unit % HD_FAR_WINDOWS) * far->n;
+    size_t at = p.at + (is_windowed(op) ? 0 : displacement(&op->call, p.position));
+    for (uint32_t m = 0; m < far->n; m++) {
+        uint32_t process = far->process[m];
+        source[m] =
+            process == far->mine
+                ? (const uint8_t *)far->work.src[m] + at
+                : hd_far_in_window(op, far, m, in_use_of(far, process, p.round, p.position)).data;
+    }
+    return source;
+}
+
+/* Everybody's prefix of a piece: to near members, and, member by member, to the `out` window. */
+static ucc_status_t execute_scan(const hd_op_t *op, const hd_far_t *far, uint32_t unit, piece_t p,
+                                 hd_window_place_t out) {
+    void **target = far->target + (size_t)(unit % HD_FAR_WINDOWS) * far->n;
+    for (uint32_t m = 0; m < far->n; m++) {
+        target[m] = far->process[m] == far->mine ? (uint8_t *)far->work.dst[m] + p.at
+                                                 : out.data + m * op->plan.window;
+    }
+    hd_work_t work = {.src = operands(op, far, unit, p), .dst = target};
+    return hd_work_scan(op, &work, p.bytes);
+}
+
+/* Reduces where it is read next: in the `out` window, or, if nobody else wants it, at its first
+ * near place. */
+static ucc_status_t execute_reduction(const hd_op_t *op, const hd_far_t *far, uint32_t unit,
+                                      piece_t p, hd_window_place_t out, bool goes_out) {
+    const void **source = operands(op, far, unit, p);
+    size_t count = p.bytes / op->call.element;
+    void **target = far->target + (size_t)(unit % HD_FAR_WINDOWS) * far->n;
+    uint32_t near = 0;
+    for (uint32_t i = 0; i < far->near; i++) {
+        uint32_t m = far->member[i];
+        if (receives(op, p.position, m)) {
+            target[near++] = wanted_at(op, far, p, m);
+        }
+    }
+    if (!goes_out) {
+        return hd_reduce_tree(&op->call.reducer, far->n, source, 0, near, target, 0, count,
+                              op->plan.stores);
+    }
+    void *window = out.data;
+    ucc_status_t status =
+        hd_reduce_tree(&op->call.reducer, far->n, source, 0, 1, &window, 0, count, HD_STORES_PLAIN);
+    if (status == UCC_OK && near) {
+        hd_copy_to_many(near, target, 0, window, p.bytes, op->plan.stores);
+    }
+    return status;
+}
+
+/* What one member has for all. */
+static ucc_status_t execute_copy(const hd_op_t *op, const hd_far_t *far, piece_t p,
+                                 hd_window_place_t out) {
+    bool gathers = !coll_of(op)->bcast;
+    uint32_t from = gathers ? p.position : op->call.root;
+    const uint8_t *src = (const uint8_t *)far->work.src[from] + p.at;
+    out.word->block = far->work.call[from]->bytes;
+    for (uint32_t i = 0; i < far->near; i++) {
+        uint32_t m = far->member[i];
+        size_t expected = gathers ? block_of(op, p.position) : op->call.bytes;
+        if (gathers && expected != out.word->block) {
+            return hd_op_say_sizes(op, from, m, out.word->block, expected);
+        }
+        uint8_t *dst = wanted_at(op, far, p, m);
+        if (p.bytes && dst != src) {
+            hd_copy(dst, src, p.bytes, op->plan.stores);
+        }
+    }
+    if (p.bytes) {
+        hd_copy(out.data, src, p.bytes, HD_STORES_PLAIN);
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t execute(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    uint32_t round = unit / far->n_own, position = far->own[unit % far->n_own];
+    piece_t p = piece_of(op, far, round, position);
+    bool goes_out = readers_of(op, far, position) > 0;
+    hd_window_place_t out = hd_far_out_window(op, far, far->mine, unit);
+    const hd_coll_t *coll = coll_of(op);
+    ucc_status_t status = UCC_OK;
+    out.word->rounds = goes_out ? far->rounds : out.word->rounds;
+    if (!coll->reducing) {
+        status = execute_copy(op, far, p, out);
+    } else if (coll->prefix) {
+        status = p.bytes ? execute_scan(op, far, unit, p, out) : UCC_OK;
+    } else {
+        status = p.bytes ? execute_reduction(op, far, unit, p, out, goes_out) : UCC_OK;
+    }
+    for (uint32_t m = 0; coll->reducing && m < far->n; m++) {
+        if (far->process[m] != far->mine) {
+            hd_far_empty(
+                hd_far_in_window(op, far, m, in_use_of(far, far->process[m], round, position)));
+        }
+    }
+    if (goes_out) {
+        hd_far_fill(out, unit);
+    }
+    return status;
+}
+
+static ucc_status_t drain(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    uint32_t round = unit / far->n_other, position = far->other[unit % far->n_other];
+    uint32_t use = out_use_of(far, round, position);
+    const hd_coll_t *coll = coll_of(op);
+    piece_t p = piece_of(op, far, round, position);
+    hd_window_place_t from = hd_far_out_window(op, far, far->executor[position], use);
+    bool gathers = !coll->reducing && !coll->bcast;
+    if (gathers &&
+        (from.word->block != block_of(op, position) || from.word->rounds != far->rounds)) {
+        return hd_op_say_sizes(op, position, op->place.me, from.word->block,
+                               block_of(op, position));
+    }
+    for (uint32_t i = 0; p.bytes && i < far->near; i++) {
+        uint32_t m = far->member[i];
+        const uint8_t *piece = coll->prefix ? from.data + m * op->plan.window : from.data;
+        if (receives(op, position, m)) {
+            hd_copy(wanted_at(op, far, p, m), piece, p.bytes, op->plan.stores);
+        }
+    }
+    hd_far_empty(from);
+    return UCC_OK;
+}
+
+/* --- slices ----------------------------------------------------------------------------------- */
+
+typedef ucc_status_t (*run_fn)(const hd_op_t *op, const hd_far_t *far, uint32_t unit);
+
+static const run_fn by_round[HD_FAR_KINDS] = {feed, execute, drain};
+static const run_fn by_pair[HD_FAR_KINDS] = {feed_pair, copy_near, drain_pair};
+
+static uint32_t count_units(const hd_op_t *op, const hd_far_t *far, uint32_t kind) {
+    if (by_pairs(op)) {
+        return kind == EXECUTE ? walk_near(op, far, 0).seen : pair_units(far, kind == FEED);
+    }
+    switch (kind) {
+    case FEED:
+        return coll_of(op)->reducing ? far->rounds * far->n_other * far->near : 0;
+    case EXECUTE:
+        return far->rounds * far->n_own;
+    default:
+        return drains(op, far) ? far->rounds * far->n_other : 0;
+    }
+}
+
+/* All have arrived, and this is the first member of its process to find that. UCC_INPROGRESS: no
+ * set of windows is free. */
+static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
+    far->set = hd_far_set_of(op);
+    if (far->set == HD_FAR_NONE) {
+        return UCC_INPROGRESS;
+    }
+    find_processes(op, far);
+    if (!by_pairs(op)) {
+        find_positions(op, far);
+    } else if (!count_parts(op, far)) {
+        hd_error("%s: no memory for the parts of %u endpoints", hd_op_type_name(op), far->n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
+        hd_slice_t *slice = &far->slice[kind];
+        slice->units = count_units(op, far, kind);
+        /* relaxed, both: published with `prepared` */
+        atomic_store_explicit(&slice->finished, hd_generation(op->place.k), memory_order_relaxed);
+        atomic_store_explicit(&slice->claim, hd_generation(op->place.k), memory_order_relaxed);
+    }
+    return UCC_OK;
+}
+
+static void slice_is_done(hd_op_t *op, const hd_far_t *far) {
+    if (hd_engine_count_slice(op->exchange, HD_FAR_KINDS * far->processes)) {
+        /* relaxed: whoever uses the slot next has seen the end line */
+        atomic_store_explicit(&op->exchange->far, 0, memory_order_relaxed);
+        hd_far_give_back(op, far->set);
+        hd_engine_end(op->group, op->exchange, op->place.k);
+    }
+}
+
+static bool is_prepared(const hd_op_t *op, const hd_far_t *far) {
+    /* acquire: pairs with the release below */
+    return atomic_load_explicit(&far->prepared, memory_order_acquire) == op->place.k;
+}
+
+/* UCC_INPROGRESS: not now. */
+static ucc_status_t prepare(hd_op_t *op, hd_far_t *far) {
+    uint32_t idle = 0; /* slices without work */
+    ucc_status_t status = UCC_INPROGRESS;
+    if (is_prepared(op, far)) {
+        return UCC_OK;
+    }
+    hd_lock(&far->lock);
+    bool first = !is_prepared(op, far);
+    if (first && far->closed != op->place.k) {
+        status = prepare_locked(op, far);
+    }
+    for (uint32_t kind = 0; status == UCC_OK && kind < HD_FAR_KINDS; kind++) {
+        idle += far->slice[kind].units == 0;
+    }
+    if (status == UCC_OK) {
+        /* release: all of it */
+        atomic_store_explicit(&far->prepared, op->place.k, memory_order_release);
+    }
+    hd_unlock(&far->lock);
+    while (idle-- > 0) {
+        slice_is_done(op, far);
+    }
+    return first ? status : UCC_OK;
+}
+
+static bool is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
+    return by_pairs(op) ? pair_is_ready(op, far, kind, unit) : round_is_ready(op, far, kind, unit);
+}
+
+/* The slice's next unit, if it is there and ready. */
+static uint32_t claim(const hd_op_t *op, hd_far_t *far, uint32_t kind) {
+    hd_slice_t *slice = &far->slice[kind];
+    uint64_t gen = hd_generation(op->place.k);
+    /* acquire: if we go on to claim, the CAS repeats it */
+    uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
+    for (;;) {
+        uint32_t next = (uint32_t)(word & NEXT_MASK);
+        if (!hd_is_generation(word, gen) || (word & HD_CLAIM_CLOSED) || next >= slice->units ||
+            !is_ready(op, far, kind, next)) {
+            return HD_FAR_NONE;
+        }
+        hd_delay_point();
+        /* acq_rel: after this the exchange is pinned, and near members' calls are readable */
+        if (atomic_compare_exchange_weak_explicit(&slice->claim, &word, word + 1,
+                                                  memory_order_acq_rel, memory_order_acquire)) {
+            return next;
+        }
+    }
+}
+
+static void finish(hd_op_t *op, hd_far_t *far, uint32_t kind) {
+    hd_slice_t *slice = &far->slice[kind];
+    uint32_t units = slice->units; /* while it is pinned */
+    hd_delay_point();
+    /* acq_rel: hands on this unit's results; the last takes in all of the slice's */
+    uint64_t before = atomic_fetch_add_explicit(&slice->finished, 1, memory_order_acq_rel);
+    if (before + 1 == (hd_generation(op->place.k) | units)) {
+        slice_is_done(op, far);
+    }
+    hd_bell_ring(&op->group->home.bell); /* who waits for this window, or for all chunks */
+}
+
+static void note(const hd_op_t *op, ucc_status_t status) {
+    if (status != UCC_OK) { /* rings may have lost their order: nobody goes on */
+        hd_engine_note_failure(op->exchange, op->place.k, status);
+        hd_group_poison(op->group, status);
+    }
+}
+
+static bool work_on_claimed(hd_op_t *op, hd_far_t *far, uint32_t kind) {
+    uint32_t unit = claim(op, far, kind);
+    if (unit == HD_FAR_NONE) {
+        return false;
+    }
+    /* relaxed, both: only told to those who wait too long */
+    atomic_store_explicit(&op->place.member->shared->at_work, 1, memory_order_relaxed);
+    note(op, (by_pairs(op) ? by_pair : by_round)[kind](op, far, unit));
+    if (op->plan.stores == HD_STORES_STREAMING) {
+        hd_copy_fence(); /* before anybody is told that the unit is finished */
+    }
+    atomic_store_explicit(&op->place.member->shared->at_work, 0, memory_order_relaxed);
+    finish(op, far, kind);
+    return true;
+}
+
+/* --- the user's reduction --------------------------------------------------------------------- */
+
+typedef struct turn {
+    hd_op_t *op;
+    hd_far_t *far;
+    bool worked;
+} turn_t;
+
+static void take_turn(void *arg) {
+    turn_t *turn = arg;
+    turn->worked = work_on_claimed(turn->op, turn->far, EXECUTE);
+}
+
+static void end_turn(hd_op_t *op) {
+    hd_unlock(&op->exchange->turn);
+    hd_bell_ring(&op->group->home.bell); /* members that were refused may sleep */
+}
+
+/* The user's reduction did not return: its unit counts as finished, and failed. */
+static void abandon_turn(hd_task_t *task) {
+    hd_op_t *op = (hd_op_t *)task;
+    note(op, UCC_ERR_NO_MESSAGE);
+    /* relaxed: see work_on_claimed */
+    atomic_store_explicit(&op->place.member->shared->at_work, 0, memory_order_relaxed);
+    finish(op, hd_far_of(op), EXECUTE);
+    end_turn(op);
+}
+
+static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, hd_far_t *far) {
+    const hd_slice_t *slice = &far->slice[EXECUTE];
+    /* acquire: only a look; the claim repeats it */
+    uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
+    uint32_t next = (uint32_t)(word & NEXT_MASK);
+    if (hd_group_poisoned(op->group) != UCC_OK || (word & HD_CLAIM_CLOSED) ||
+        next >= slice->units || !is_ready(op, far, EXECUTE, next) ||
+        !hd_lock_try(&op->exchange->turn)) {
+        return false;
+    }
+    turn_t turn = {.op = op, .far = far};
+    hd_callback_run(&op->task, take_turn, &turn, abandon_turn);
+    end_turn(op);
+    return turn.worked;
+}
+
+/* --- operations ------------------------------------------------------------------------------- */
+
+static bool work_on(hd_op_t *op, hd_far_t *far, uint32_t kind) {
+    return kind == EXECUTE && op->call.exclusive ? work_exclusively(op, far)
+                                                 : work_on_claimed(op, far, kind);
+}
+
+/* First what lets others go on. */
+static ucc_status_t work(hd_op_t *op) {
+    hd_far_t *far = hd_far_of(op);
+    ucc_status_t status = prepare(op, far);
+    uint32_t chunks = 0; /* bounded: others use this context, too */
+    while (status == UCC_OK && chunks < CHUNKS_PER_STEP &&
+           (work_on(op, far, DRAIN) || work_on(op, far, EXECUTE) || work_on(op, far, FEED))) {
+        chunks++;
+    }
+    if (status < 0) {
+        hd_group_poison(op->group, status); /* nobody can finish it */
+        return status;
+    }
+    if (hd_engine_has_ended(op, &status)) {
+        op->exposed = false;
+        return status;
+    }
+    op->task.awaited = NULL; /* units may become ready before the end does */
+    return UCC_INPROGRESS;
+}
+
+/* All lanes are there: a member that sends its data with its lane counts other bytes. */
+static ucc_status_t check_lanes(hd_op_t *op) {
+    for (uint32_t i = 0; i < op->place.n; i++) {
+        const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
+        if (i != op->place.me && hd_lane_regime(lane) != HD_REGIME_DIRECT) {
+            return hd_op_sizes_differ(op, i, hd_lane_bytes(lane), op->call.bytes);
+        }
+    }
+    return UCC_OK;
+}
+
+static ucc_status_t wait(hd_op_t *op) {
+    ucc_status_t status = hd_far_of(op)->arrived(op);
+    status = status == UCC_OK ? check_lanes(op) : status;
+    if (status != UCC_OK) {
+        return status;
+    }
+    op->phase = HD_PHASE_LOCAL;
+    op->wait = work;
+    return work(op);
+}
+
+/* Which buffers the others of this process read, and write. */
+static void expose(const hd_op_t *op, hd_far_t *far) {
+    const hd_call_t *call = &op->call;
+    uint32_t me = op->place.me;
+    const hd_coll_t *coll = &hd_coll[call->type];
+    far->work.src[me] = coll->bcast                        ? call->src
+                        : coll->pairwise && call->in_place ? call->dst
+                        : coll->reducing && call->in_place && call->type != HD_REDUCE_SCATTER &&
+                                call->type != HD_REDUCE_SCATTERV
+                            ? call->dst
+                            : call->src;
+    /* a bcast's buffer is its source, at all */
+    far->work.dst[me] = coll->bcast ? (void *)(uintptr_t)call->src : call->dst;
+    far->work.call[me] = call;
+}
+
+ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
+    hd_far_t *far = hd_far_install(op);
+    if (!far) {
+        hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    if (coll_of(op)->reducing && op->plan.window > HD_FAR_LARGEST) {
+        hd_error("%s: elements of %zu bytes can't be reduced among processes", hd_op_type_name(op),
+                 op->call.element);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
+    expose(op, far);
+    far->arrived = arrived; /* the same at all */
+    if (op->place.me == 0) {
+        /* relaxed: who used it last has consumed that number */
+        atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
+    }
+    op->exposed = true;
+    op->wait = wait;
+    op->expose = (hd_expose_t){.src = NULL};
+    ucc_status_t status = hd_lane_expose(op);
+    if (status == UCC_OK) {
+        hd_arrive(op, false);
+    }
+    return status;
+}
+
+ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why) {
+    hd_far_t *far = hd_far_of(op);
+    bool quiet = true;
+    hd_group_poison(op->group, why);
+    if (hd_group_is_inherited(op->group)) { /* peers at work are at work in the parent */
+        op->exposed = false;
+        return why;
+    }
+    hd_lock(&far->lock);
+    if (!is_prepared(op, far)) {
+        far->closed = op->place.k;
+    }
+    for (uint32_t kind = 0; kind < HD_FAR_KINDS && is_prepared(op, far); kind++) {
+        hd_slice_t *slice = &far->slice[kind];
+        /* acq_rel: claims before it are known, claims after it fail */
+        uint64_t word =
+            atomic_fetch_or_explicit(&slice->claim, HD_CLAIM_CLOSED, memory_order_acq_rel);
+        uint32_t claimed = (uint32_t)(word & NEXT_MASK);
+        /* acquire: pairs with the finisher; its accesses are over */
+        quiet &= atomic_load_explicit(&slice->finished, memory_order_acquire) ==
+                 (hd_generation(op->place.k) | claimed);
+    }
+    hd_unlock(&far->lock);
+    if (!quiet) {
+        return UCC_INPROGRESS;
+    }
+    op->exposed = false;
+    return why;
+}
