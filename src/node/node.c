@@ -1,6 +1,7 @@
 /* node.c: a node from its making to its end (node.h). */
 #include "node/internal.h"
 
+#include "core/debug.h"
 #include "core/log.h"
 #include "core/mem.h"
 
@@ -74,6 +75,8 @@ static void abandon(hd_fork_hook_t *hook) {
         peer->due = 0;
         for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
             hd_segment_close(&fetch->segment);
+            /* relaxed: alone */
+            atomic_store_explicit(&fetch->state, HD_NODE_INHERITED, memory_order_relaxed);
         }
         if (!hd_peer_has_failed(peer)) {
             hd_peer_fail(peer, HD_NODE_INHERITED);
@@ -128,6 +131,7 @@ void hd_node_close(hd_node_t *node) {
         next = peer->next;
         hd_share_forget(peer);
     }
+    hd_assert(!node->peers && !node->offers);
     close_descriptors(node);
     hd_node_unlock();
     hd_free(node);
