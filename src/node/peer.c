@@ -1,6 +1,7 @@
 /* peer.c: other processes, and the one line to each, while it is used (internal.h). */
 #include "node/internal.h"
 
+#include "core/debug.h"
 #include "core/descriptors.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -42,6 +43,7 @@ hd_node_peer_t *hd_peer_make(hd_node_t *node, const uint64_t door[2]) {
 
 static void free_peer(hd_node_peer_t *peer) {
     hd_node_peer_t **at = &peer->node->peers;
+    hd_assert(!peer->requests && !peer->fetches);
     while (*at != peer) {
         at = &(*at)->next;
     }
@@ -207,10 +209,10 @@ static void end_line(hd_node_peer_t *peer) {
 
 void hd_peer_settle(hd_node_peer_t *peer) {
     hd_node_line_t *line = peer->line;
-    bool holds = peer->uses > 0;
-    if (line && line->stage == HD_NODE_AT_OPEN && !line->accepted && !holds && !line->is_told) {
+    bool holds = peer->uses > 0, open = line && line->stage == HD_NODE_AT_OPEN;
+    if (open && !line->accepted && !holds && !line->is_told && !peer->requests) {
         end_line(peer);
-    } else if (line && line->stage == HD_NODE_AT_OPEN && line->tells != holds) {
+    } else if (open && line->tells != holds) {
         hd_node_message_t says = hd_node_write(holds ? HD_NODE_HOLD : HD_NODE_RELEASE);
         line->tells = hd_line_send(peer->node, line, &says, -1) ? holds : line->tells;
     }

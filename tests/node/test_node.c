@@ -356,6 +356,7 @@ Test(node, one_holds_what_the_other_is_about_to_end) {
         cr_expect_eq(lines_of(b), 1);
         hd_node_close(a);
         UNTIL(hd_node_peer_state(of_b) == HD_NODE_LEFT, b);
+        hd_node_part(of_b);
         hd_node_close(b);
     }
 }
