@@ -120,14 +120,13 @@ static void free_fetches(hd_node_peer_t *peer, uint32_t serial) {
 }
 
 void hd_share_pump(hd_node_peer_t *peer) {
-    bool open = peer->line && peer->line->stage == HD_NODE_AT_OPEN;
-    if (open) {
+    if (peer->line) {
         answer_requests(peer);
         for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
-            pay(peer, fetch);
+            pay(peer, fetch); /* behind a HELLO, too: whoever is let in has its answer at once */
         }
     }
-    free_fetches(peer, open ? peer->line->serial : 0);
+    free_fetches(peer, peer->line ? peer->line->serial : 0);
     hd_peer_settle(peer);
 }
 

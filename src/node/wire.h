@@ -8,7 +8,7 @@
  *     connector -> acceptor   HELLO     whose door is meant (a secret), and whose this process is
  *     acceptor -> connector   VERDICT   the connection is open, or why not
  *
- *     both ways, when it is open:
+ *     both ways, when it is open, and by the connector behind its HELLO:
  *     HOLD, RELEASE    the sender uses this connection; not any more
  *     BYE              the sender closes it: its end says nothing of the process
  *     FETCH            asks for the segment of that name; `number` tells this request from others

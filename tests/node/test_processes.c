@@ -243,7 +243,7 @@ Test(processes, a_leader_whose_member_dies_at_any_step_is_told_and_others_are_se
         ucc_status_t status = await_offer(node, offer);
         hd_node_state_t dead = hd_node_offer_state(offer, 0);
         cr_expect(dead == HD_NODE_DIED || dead == HD_NODE_ABSENT ||
-                      (step > 1 && dead == HD_NODE_DONE),
+                      (step > 0 && dead == HD_NODE_DONE),
                   "step %d: %s", step, hd_node_describe(dead));
         cr_expect_eq(status, hd_node_status(dead));
         cr_expect_eq(hd_node_offer_state(offer, 1), HD_NODE_DONE);
