@@ -106,7 +106,7 @@ static bool drop_oldest_stranger(hd_node_t *node) {
 }
 
 static void no_descriptor(hd_node_t *node, int why) {
-    if (hd_descriptors_reserve(MORE_DESCRIPTORS) || drop_oldest_stranger(node)) {
+    if ((why == EMFILE && hd_descriptors_reserve(MORE_DESCRIPTORS)) || drop_oldest_stranger(node)) {
         return; /* they can be had at the next look */
     }
     if (!node->told_deaf) {
@@ -219,8 +219,9 @@ static bool let_in(hd_node_t *node, hd_node_line_t *line, const hd_node_message_
     }
     bool holds = peer->uses > 0;
     if (!send_verdict(node, line, HD_NODE_WELCOME, holds)) {
+        hd_peer_again(peer, crossing); /* it has ended meanwhile: a line of ours may be needed */
         hd_peer_settle(peer);
-        return false; /* it has ended meanwhile: for a line of ours, or to try again */
+        return false;
     }
     node->strangers--;
     line->peer = peer;

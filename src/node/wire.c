@@ -94,10 +94,8 @@ const char *hd_node_parse(hd_node_stage_t stage, const void *bytes, size_t n, ui
     if (stage == HD_NODE_AT_OPEN && message->version != HD_NODE_VERSION) {
         return "has changed its version";
     }
-    /* Of a lost one, the rest of the message says whose it was. */
-    bool is_segment = message->kind == HD_NODE_SEGMENT;
-    if (descriptors > is_segment || (lost && !is_segment) ||
-        (is_segment && !lost && descriptors == 0)) {
+    /* Of a SEGMENT whose descriptor was lost, the rest says whose it was. */
+    if (descriptors + lost != (message->kind == HD_NODE_SEGMENT)) {
         return "has sent descriptors that do not belong to its message, or none";
     }
     return fault_in_fields(message);

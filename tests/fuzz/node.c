@@ -79,7 +79,7 @@ static void parse_bytes(input_t *in) {
     if (!hd_node_parse(stage, exact, in->left, descriptors, lost, &m)) {
         CHECK(in->left == HD_NODE_MESSAGE && memcmp(&m, exact, sizeof(m)) == 0);
         CHECK(m.kind > 0 && m.kind < HD_NODE_KINDS && stage != HD_NODE_AT_END);
-        CHECK(descriptors <= (m.kind == HD_NODE_SEGMENT));
+        CHECK(descriptors + lost == (m.kind == HD_NODE_SEGMENT));
         CHECK((stage == HD_NODE_AT_HELLO) == (m.kind == HD_NODE_HELLO));
     }
     free(exact);

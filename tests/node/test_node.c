@@ -317,6 +317,25 @@ Test(node, one_that_waits_for_the_other_to_connect_does_so_itself_in_the_end) {
     UNTIL(hd_node_peer_state(peer) == HD_NODE_LEFT, a);
 }
 
+/* Both connect; the one whose line stays ends it before it is answered. */
+Test(node, one_that_has_given_way_to_a_connection_that_ends_connects_again) {
+    hd_node_t *b = opened();
+    hd_node_address_t address;
+    hd_node_peer_t *peer;
+    hd_node_message_t m = hello_to(b);
+    int door = impostor(b, &address), fd;
+    cr_assert_eq(hd_node_meet(b, &address, true, &peer), UCC_OK);
+    cr_assert_geq(fd = accept(door, NULL, NULL), 0);
+    int crossing = stranger(b);
+    memcpy(m.from, address.door, sizeof(m.from));
+    say(crossing, &m, -1, 0);
+    close(crossing);
+    UNTIL(accept(door, NULL, NULL) >= 0, b);
+    cr_assert_eq(hear(fd, b, &m), sizeof(m));
+    cr_expect_eq(hear(fd, b, &m), 0, "it has given way");
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_PENDING);
+}
+
 Test(node, a_connection_that_nobody_used_is_made_anew) {
     hd_node_t *a = opened(), *b = opened();
     for (int i = 0; i < 100; i++) {

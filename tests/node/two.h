@@ -126,11 +126,11 @@ __attribute__((unused)) static int stranger(const hd_node_t *node) {
     return fd;
 }
 
-/* A socket behind a door that is not ours, and its address. */
+/* A socket behind a door that is not ours, and less than like's; and its address. */
 __attribute__((unused)) static int impostor(const hd_node_t *like, hd_node_address_t *address) {
     socklen_t bytes;
     *address = like->address;
-    address->door[0] ^= 1;
+    address->door[0] /= 2;
     struct sockaddr_un at = place_of(address->door, &bytes);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     cr_assert_geq(fd, 0);
