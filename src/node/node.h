@@ -99,7 +99,8 @@ const hd_node_address_t *hd_node_address(const hd_node_t *node);
  * its own machine reaches nobody. */
 bool hd_node_may_reach(const hd_node_address_t *a, const hd_node_address_t *b);
 
-/* Does what can be done now. While another thread does so, nothing. True: something has come. */
+/* Does what can be done now. While another thread does so, nothing. True: something has come, which
+ * may be what a thread waits for that sleeps: the caller wakes it. */
 bool hd_node_progress(hd_node_t *node);
 /* For poll() and epoll: readable when progress is worth it. Nothing else is done with it. */
 int hd_node_fd(const hd_node_t *node);
