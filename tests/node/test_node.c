@@ -276,6 +276,27 @@ Test(node, a_peer_that_does_not_read_for_long_gets_all_that_it_is_owed) {
     }
 }
 
+Test(node, what_is_taken_back_while_nobody_reads_is_taken_back_when_somebody_does) {
+    enum { MANY = 500 };
+    hd_node_t *a = opened(), *b = opened();
+    hd_node_peer_t *peer = meet(b, a, true);
+    UNTIL(hd_node_peer_state(peer) == HD_NODE_DONE, a, b);
+    hd_node_fetch_t *fetch[MANY];
+    for (int i = 0; i < MANY; i++) {
+        fetch[i] = fetch_from(b, a);
+    }
+    cr_assert(peer->line->blocked);
+    for (int i = 0; i < MANY; i++) {
+        hd_node_fetch_end(fetch[i]);
+    }
+    hd_node_progress(a);
+    cr_expect_gt(a->n_requests, 0);
+    settle(a, b);
+    cr_expect_eq(a->n_requests, 0);
+    cr_expect_null(peer->fetches);
+    cr_expect_eq(peer->uses, 1);
+}
+
 /* --- connections ------------------------------------------------------------------------------ */
 
 Test(node, two_that_meet_have_one_connection_whoever_begins) {
@@ -553,6 +574,28 @@ Test(node, descriptors_of_strangers_are_not_let_in) {
     cr_expect_eq(hear(fd, a, &m), 0);
     close(fd);
     cr_expect_eq(descriptors(), before);
+}
+
+Test(node, a_second_connection_of_a_peer_is_refused_while_the_first_one_is_there) {
+    hd_node_t *a = opened();
+    hd_node_message_t m = hello_to(a);
+    int first = stranger(a);
+    say(first, &m, -1, 0);
+    cr_assert_eq(hear(first, a, &m), sizeof(m));
+    cr_expect_eq(m.code, HD_NODE_WELCOME);
+    int second = stranger(a);
+    m = hello_to(a);
+    say(second, &m, -1, 0);
+    cr_assert_eq(hear(second, a, &m), sizeof(m));
+    cr_expect_eq(m.code, HD_NODE_CROSSED);
+    cr_expect_eq(hear(second, a, &m), 0);
+    int third = stranger(a); /* it is read before the end of the first one is, maybe */
+    m = hello_to(a);
+    say(third, &m, -1, 0);
+    close(first);
+    cr_assert_eq(hear(third, a, &m), sizeof(m));
+    cr_expect_eq(m.code, HD_NODE_WELCOME);
+    cr_expect_eq(lines_of(a), 1);
 }
 
 /* --- peers that do what ours do not ----------------------------------------------------------- */

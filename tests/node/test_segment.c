@@ -54,6 +54,9 @@ Test(segment, it_can_neither_shrink_nor_grow_nor_be_executed_nor_inherited) {
     struct stat stat;
     cr_assert_eq(fstat(segment.fd, &stat), 0);
     cr_expect_eq(stat.st_size, BYTES);
+    if (memfd_create("test", 0x0008U) >= 0) { /* MFD_NOEXEC_SEAL: not all systems know it */
+        cr_expect_eq(stat.st_mode & 0111, 0);
+    }
 }
 
 Test(segment, it_may_be_larger_than_the_memory_that_there_is) {
