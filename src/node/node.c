@@ -146,6 +146,7 @@ static hd_node_t *enter_open(void) {
 }
 
 ucc_status_t hd_node_enter(uint64_t layout, hd_node_t **node) {
+    hd_fork_guard(hd_node_mutex());
     hd_node_lock();
     *node = enter_open();
     hd_node_unlock();
