@@ -47,7 +47,7 @@ static ucc_status_t status_of(int error) {
     return is_out ? UCC_ERR_NO_RESOURCE : no_memory ? UCC_ERR_NO_MEMORY : UCC_ERR_NOT_SUPPORTED;
 }
 
-ucc_status_t hd_door_open_node(hd_node_t *node) {
+ucc_status_t hd_node_door_open(hd_node_t *node) {
     ucc_status_t status = hd_node_find_address(&node->address);
     if (status != UCC_OK) {
         return status;
@@ -101,7 +101,7 @@ static bool drop_oldest_stranger(hd_node_t *node) {
     if (!oldest || oldest->due > hd_clock_ns() + greeting - young) {
         return false;
     }
-    hd_line_close(node, oldest);
+    hd_node_line_close(node, oldest);
     return true;
 }
 
@@ -129,7 +129,7 @@ static bool accept_one(hd_node_t *node) {
         }
         return errno == EINTR || errno == ECONNABORTED;
     }
-    hd_node_line_t *line = hd_line_add(node, fd, true);
+    hd_node_line_t *line = hd_node_line_add(node, fd, true);
     if (!line) {
         be_deaf(node, deaf); /* no memory: the process tries again */
         return false;
@@ -140,16 +140,16 @@ static bool accept_one(hd_node_t *node) {
             hd_warn("a connection of process %u of user %u is closed: this process is user %u's",
                     line->pid, line->uid, node->address.uid);
         }
-        hd_line_close(node, line);
+        hd_node_line_close(node, line);
         return true;
     }
     line->due = hd_clock_ns() + greeting;
     hd_node_ring_at(node, line->due);
-    hd_door_serve(node, line, EPOLLIN); /* its HELLO is there, mostly */
+    hd_node_door_serve(node, line, EPOLLIN); /* its HELLO is there, mostly */
     return true;
 }
 
-void hd_door_accept(hd_node_t *node) {
+void hd_node_door_accept(hd_node_t *node) {
     for (int i = 0; i < HD_NODE_STRANGERS && accept_one(node); i++) { /* others come later */
     }
 }
@@ -173,23 +173,23 @@ static bool send_verdict(hd_node_t *node, hd_node_line_t *line, hd_node_verdict_
     verdict.code = code;
     verdict.holds = holds;
     verdict.word = node->layout;
-    return hd_line_send(node, line, &verdict, -1);
+    return hd_node_line_send(node, line, &verdict, -1);
 }
 
 /* Two may connect to each other at once: the line of the one whose door is less stays. A line that
  * is open may have ended meanwhile: it is looked at first. True: the new one is to stay. */
 static bool is_welcome(hd_node_t *node, const uint64_t from[2]) {
-    hd_node_peer_t *peer = hd_peer_find(node, from);
+    hd_node_peer_t *peer = hd_node_peer_find(node, from);
     hd_node_line_t *line = peer ? peer->line : NULL;
     if (line && line->stage == HD_NODE_AT_OPEN) {
-        hd_door_serve(node, line, EPOLLIN);
+        hd_node_door_serve(node, line, EPOLLIN);
         return line->fd < 0;
     }
     if (line) {
         const uint64_t *mine = node->address.door;
         bool stays = mine[0] != from[0] ? mine[0] < from[0] : mine[1] < from[1];
         if (!stays) {
-            hd_line_close(node, line);
+            hd_node_line_close(node, line);
         }
         return !stays;
     }
@@ -212,23 +212,24 @@ static bool let_in(hd_node_t *node, hd_node_line_t *line, const hd_node_message_
         (void)send_verdict(node, line, HD_NODE_CROSSED, false);
         return false;
     }
-    hd_node_peer_t *peer = hd_peer_find(node, m->from);
-    peer = peer ? peer : hd_peer_make(node, m->from);
-    if (!peer || hd_peer_has_failed(peer)) {
+    hd_node_peer_t *peer = hd_node_peer_find(node, m->from);
+    peer = peer ? peer : hd_node_peer_make(node, m->from);
+    if (!peer || hd_node_peer_has_failed(peer)) {
         return false; /* who has died does not come back; without memory, it tries again */
     }
     bool holds = peer->uses > 0;
     if (!send_verdict(node, line, HD_NODE_WELCOME, holds)) {
-        hd_peer_again(peer, crossing); /* it has ended meanwhile: a line of ours may be needed */
-        hd_peer_settle(peer);
+        hd_node_peer_again(peer,
+                           crossing); /* it has ended meanwhile: a line of ours may be needed */
+        hd_node_peer_settle(peer);
         return false;
     }
     node->strangers--;
     line->peer = peer;
     line->tells = holds;
     peer->line = line;
-    hd_peer_open(peer, true);
-    hd_share_pump(peer);
+    hd_node_peer_open(peer, true);
+    hd_node_share_pump(peer);
     return true;
 }
 
@@ -241,7 +242,7 @@ static void take_hello(hd_node_t *node, hd_node_line_t *line, const hd_node_mess
                 line->pid);
     }
     if (!knows || !let_in(node, line, m)) {
-        hd_line_close(node, line);
+        hd_node_line_close(node, line);
     }
 }
 
@@ -249,18 +250,18 @@ static void take_verdict(hd_node_t *node, hd_node_line_t *line, const hd_node_me
     hd_node_peer_t *peer = line->peer;
     switch ((hd_node_verdict_t)m->code) {
     case HD_NODE_WELCOME:
-        hd_peer_open(peer, m->holds);
-        hd_share_pump(peer);
+        hd_node_peer_open(peer, m->holds);
+        hd_node_share_pump(peer);
         return;
     case HD_NODE_CROSSED:
-        hd_line_close(node, line);
-        hd_peer_again(peer, crossing); /* the other line comes before */
-        hd_share_forget(peer);
+        hd_node_line_close(node, line);
+        hd_node_peer_again(peer, crossing); /* the other line comes before */
+        hd_node_share_forget(peer);
         return;
     default:
         tell_unlike(node, line->pid, m);
-        hd_peer_fail(peer, HD_NODE_UNLIKE);
-        hd_share_forget(peer);
+        hd_node_peer_fail(peer, HD_NODE_UNLIKE);
+        hd_node_share_forget(peer);
         return;
     }
 }
@@ -271,30 +272,30 @@ static void take_verdict(hd_node_t *node, hd_node_line_t *line, const hd_node_me
 static void take_end(hd_node_t *node, hd_node_line_t *line) {
     hd_node_peer_t *peer = line->peer;
     bool was_open = line->stage == HD_NODE_AT_OPEN;
-    hd_line_close(node, line);
+    hd_node_line_close(node, line);
     if (!peer) {
         return;
     }
     if (was_open) {
-        hd_peer_fail(peer, HD_NODE_DIED);
+        hd_node_peer_fail(peer, HD_NODE_DIED);
     } else if (++peer->tries < MOST_TRIES) {
-        hd_peer_again(peer, soon << 2 * (peer->tries - 1));
+        hd_node_peer_again(peer, soon << 2 * (peer->tries - 1));
     } else {
         hd_info("process %u closes connections before it answers", peer->pid);
-        hd_peer_fail(peer, HD_NODE_SPURNED);
+        hd_node_peer_fail(peer, HD_NODE_SPURNED);
     }
-    hd_share_forget(peer);
+    hd_node_share_forget(peer);
 }
 
 static void take_bye(hd_node_t *node, hd_node_line_t *line, bool leaves) {
     hd_node_peer_t *peer = line->peer;
-    hd_line_close(node, line);
+    hd_node_line_close(node, line);
     if (leaves) {
-        hd_peer_fail(peer, HD_NODE_LEFT);
+        hd_node_peer_fail(peer, HD_NODE_LEFT);
     } else {
-        hd_peer_again(peer, 0); /* this process has held it a moment too late */
+        hd_node_peer_again(peer, 0); /* this process has held it a moment too late */
     }
-    hd_share_forget(peer);
+    hd_node_share_forget(peer);
 }
 
 static void turn_away(hd_node_t *node, hd_node_line_t *line, const char *why) {
@@ -303,10 +304,10 @@ static void turn_away(hd_node_t *node, hd_node_line_t *line, const char *why) {
         node->told_secret = node->told_secret || !peer;
         hd_warn("a connection with process %u is closed: it %s", line->pid, why);
     }
-    hd_line_close(node, line);
+    hd_node_line_close(node, line);
     if (peer) {
-        hd_peer_fail(peer, HD_NODE_SPURNED);
-        hd_share_forget(peer);
+        hd_node_peer_fail(peer, HD_NODE_SPURNED);
+        hd_node_share_forget(peer);
     }
 }
 
@@ -317,16 +318,16 @@ static bool take(hd_node_t *node, hd_node_line_t *line) {
     hd_node_message_t m;
     const char *why = NULL;
     int fd;
-    switch (hd_line_receive(line, &m, &fd, &why)) {
-    case HD_LINE_NOTHING:
+    switch (hd_node_line_receive(line, &m, &fd, &why)) {
+    case HD_NODE_LINE_NOTHING:
         return false;
-    case HD_LINE_END:
+    case HD_NODE_LINE_END:
         take_end(node, line);
         return false;
-    case HD_LINE_BAD:
+    case HD_NODE_LINE_BAD:
         turn_away(node, line, why);
         return false;
-    case HD_LINE_MESSAGE:
+    case HD_NODE_LINE_MESSAGE:
         break;
     }
     if (m.kind == HD_NODE_HELLO) {
@@ -335,13 +336,13 @@ static bool take(hd_node_t *node, hd_node_line_t *line) {
         take_verdict(node, line, &m);
     } else if (m.kind == HD_NODE_BYE) {
         take_bye(node, line, m.code == 1);
-    } else if ((why = hd_share_take(line->peer, &m, fd))) {
+    } else if ((why = hd_node_share_take(line->peer, &m, fd))) {
         turn_away(node, line, why);
     }
     return line->fd >= 0;
 }
 
-void hd_door_serve(hd_node_t *node, hd_node_line_t *line, uint32_t events) {
+void hd_node_door_serve(hd_node_t *node, hd_node_line_t *line, uint32_t events) {
     if (line->fd >= 0 && (events & EPOLLOUT) && line->blocked) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = line};
         line->blocked = false;
@@ -350,7 +351,7 @@ void hd_door_serve(hd_node_t *node, hd_node_line_t *line, uint32_t events) {
     for (int i = 0; i < READS_AT_ONCE && line->fd >= 0 && take(node, line); i++) {
     }
     if (line->fd >= 0 && line->peer) {
-        hd_share_pump(line->peer);
+        hd_node_share_pump(line->peer);
     }
 }
 
@@ -365,10 +366,10 @@ static void tend_lines(hd_node_t *node, uint64_t now) {
             hd_node_ring_at(node, line->due);
         } else if (line->peer) {
             line->due = 0;
-            hd_share_pump(line->peer);
+            hd_node_share_pump(line->peer);
         } else {
             hd_debug("a connection of process %u is closed: it has said nothing", line->pid);
-            hd_line_close(node, line);
+            hd_node_line_close(node, line);
         }
     }
 }
@@ -379,15 +380,15 @@ static void tend_peers(hd_node_t *node, uint64_t now) {
         if (peer->due > now) {
             hd_node_ring_at(node, peer->due);
         } else if (peer->due && !peer->line) {
-            hd_peer_connect(peer);
-            if (hd_peer_has_failed(peer)) {
-                hd_share_forget(peer);
+            hd_node_peer_connect(peer);
+            if (hd_node_peer_has_failed(peer)) {
+                hd_node_share_forget(peer);
             }
         }
     }
 }
 
-void hd_door_tend(hd_node_t *node) {
+void hd_node_door_tend(hd_node_t *node) {
     uint64_t rung, now = hd_clock_ns();
     while (read(node->timer, &rung, sizeof(rung)) > 0) {
     }

@@ -14,7 +14,7 @@
  *             (no line is open)  (one is)
  *
  * What is to be sent is kept as a state, not in a queue: what is owed is sent when the socket takes
- * it (hd_share_pump), so what a slow peer costs is bounded by what it has asked for.
+ * it (hd_node_share_pump), so what a slow peer costs is bounded by what it has asked for.
  *
  * Everything here is under one lock of the process's. Outside of it, states are read: they are
  * atomic.
@@ -150,64 +150,65 @@ pthread_mutex_t *hd_node_mutex(void);
 void hd_node_ring_at(hd_node_t *node, uint64_t when);
 
 /* Takes fd in any case. NULL: no memory, or it can't be watched. */
-hd_node_line_t *hd_line_add(hd_node_t *node, int fd, bool accepted);
+hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted);
 /* Freed later: events may still speak of it. */
-void hd_line_close(hd_node_t *node, hd_node_line_t *line);
-void hd_line_free_closed(hd_node_t *node);
+void hd_node_line_close(hd_node_t *node, hd_node_line_t *line);
+void hd_node_line_free_closed(hd_node_t *node);
 /* Sends the message, with a descriptor if fd is not -1. False: not now; the line is served again
  * when it can be tried, or has ended. */
-bool hd_line_send(hd_node_t *node, hd_node_line_t *line, const hd_node_message_t *message, int fd);
+bool hd_node_line_send(hd_node_t *node, hd_node_line_t *line, const hd_node_message_t *message,
+                       int fd);
 
-typedef enum hd_line_event {
-    HD_LINE_NOTHING,
-    HD_LINE_MESSAGE,
-    HD_LINE_END,
-    HD_LINE_BAD
-} hd_line_event_t;
+typedef enum hd_node_line_event {
+    HD_NODE_LINE_NOTHING,
+    HD_NODE_LINE_MESSAGE,
+    HD_NODE_LINE_END,
+    HD_NODE_LINE_BAD
+} hd_node_line_event_t;
 /* Takes one message. *fd: its descriptor, of a SEGMENT; -1: it was lost for want of room. *why: of
- * HD_LINE_BAD. */
-hd_line_event_t hd_line_receive(hd_node_line_t *line, hd_node_message_t *message, int *fd,
-                                const char **why);
+ * HD_NODE_LINE_BAD. */
+hd_node_line_event_t hd_node_line_receive(hd_node_line_t *line, hd_node_message_t *message, int *fd,
+                                          const char **why);
 
 /* --- peer.c --- */
 
 /* NULL: there is none. */
-hd_node_peer_t *hd_peer_find(hd_node_t *node, const uint64_t door[2]);
+hd_node_peer_t *hd_node_peer_find(hd_node_t *node, const uint64_t door[2]);
 /* Of a process that has come by itself: not used. NULL: no memory. */
-hd_node_peer_t *hd_peer_make(hd_node_t *node, const uint64_t door[2]);
+hd_node_peer_t *hd_node_peer_make(hd_node_t *node, const uint64_t door[2]);
 /* One more use; connects at once, or after a while. NULL: no memory. */
-hd_node_peer_t *hd_peer_use(hd_node_t *node, const uint64_t door[2], bool connects);
-void hd_peer_connect(hd_node_peer_t *peer);
+hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects);
+void hd_node_peer_connect(hd_node_peer_t *peer);
 /* Connects again after so many ns, if it is used. */
-void hd_peer_again(hd_node_peer_t *peer, uint64_t after);
-bool hd_peer_has_failed(const hd_node_peer_t *peer);
+void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after);
+bool hd_node_peer_has_failed(const hd_node_peer_t *peer);
 /* Its line ends, if it has one. */
-void hd_peer_fail(hd_node_peer_t *peer, hd_node_state_t why);
+void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why);
 /* Its line is open: `holds`: the other end holds it. */
-void hd_peer_open(hd_node_peer_t *peer, bool holds);
+void hd_node_peer_open(hd_node_peer_t *peer, bool holds);
 /* Says whether this process holds the line; ends it if neither does; frees the peer if nobody knows
  * it any more. */
-void hd_peer_settle(hd_node_peer_t *peer);
+void hd_node_peer_settle(hd_node_peer_t *peer);
 /* One use less, and settles. */
-void hd_peer_drop(hd_node_peer_t *peer);
-void hd_peer_remove_request(hd_node_peer_t *peer, hd_node_request_t **at);
+void hd_node_peer_drop(hd_node_peer_t *peer);
+void hd_node_peer_remove_request(hd_node_peer_t *peer, hd_node_request_t **at);
 
 /* --- share.c --- */
 
 /* Sends what is owed to the peer, and settles it: the peer may be gone afterwards. */
-void hd_share_pump(hd_node_peer_t *peer);
+void hd_node_share_pump(hd_node_peer_t *peer);
 /* Of an open line. fd: of a SEGMENT, taken. NULL, or what is wrong with it. */
-const char *hd_share_take(hd_node_peer_t *peer, const hd_node_message_t *message, int fd);
+const char *hd_node_share_take(hd_node_peer_t *peer, const hd_node_message_t *message, int fd);
 /* Its line has ended, or it has failed: forgets what was asked by it and owed to it, and settles
  * it. */
-void hd_share_forget(hd_node_peer_t *peer);
+void hd_node_share_forget(hd_node_peer_t *peer);
 
 /* --- door.c --- */
 
-ucc_status_t hd_door_open_node(hd_node_t *node);
-void hd_door_accept(hd_node_t *node);
-void hd_door_serve(hd_node_t *node, hd_node_line_t *line, uint32_t events);
+ucc_status_t hd_node_door_open(hd_node_t *node);
+void hd_node_door_accept(hd_node_t *node);
+void hd_node_door_serve(hd_node_t *node, hd_node_line_t *line, uint32_t events);
 /* Whatever is due. */
-void hd_door_tend(hd_node_t *node);
+void hd_node_door_tend(hd_node_t *node);
 
 #endif

@@ -59,7 +59,7 @@ void hd_node_ring_at(hd_node_t *node, uint64_t when) {
     (void)timerfd_settime(node->timer, TFD_TIMER_ABSTIME, &at, NULL); /* all is in order */
 }
 
-hd_node_line_t *hd_line_add(hd_node_t *node, int fd, bool accepted) {
+hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
     struct ucred other;
     socklen_t size = sizeof(other);
     hd_node_line_t *line = hd_alloc(64, sizeof(*line));
@@ -83,7 +83,7 @@ hd_node_line_t *hd_line_add(hd_node_t *node, int fd, bool accepted) {
     return line;
 }
 
-void hd_line_close(hd_node_t *node, hd_node_line_t *line) {
+void hd_node_line_close(hd_node_t *node, hd_node_line_t *line) {
     if (line->fd < 0) {
         return;
     }
@@ -102,7 +102,7 @@ void hd_line_close(hd_node_t *node, hd_node_line_t *line) {
     }
 }
 
-void hd_line_free_closed(hd_node_t *node) {
+void hd_node_line_free_closed(hd_node_t *node) {
     hd_node_line_t **at = &node->lines;
     while (node->has_closed && *at) {
         hd_node_line_t *line = *at;
@@ -146,7 +146,8 @@ static void wait_to_send(hd_node_t *node, hd_node_line_t *line, int why) {
     } /* else its end will be read */
 }
 
-bool hd_line_send(hd_node_t *node, hd_node_line_t *line, const hd_node_message_t *message, int fd) {
+bool hd_node_line_send(hd_node_t *node, hd_node_line_t *line, const hd_node_message_t *message,
+                       int fd) {
     room_t room;
     struct iovec part = {(void *)(uintptr_t)message, sizeof(*message)};
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
@@ -200,8 +201,8 @@ static ssize_t receive(const hd_node_line_t *line, struct msghdr *header) {
     return 0;
 }
 
-hd_line_event_t hd_line_receive(hd_node_line_t *line, hd_node_message_t *message, int *fd,
-                                const char **why) {
+hd_node_line_event_t hd_node_line_receive(hd_node_line_t *line, hd_node_message_t *message, int *fd,
+                                          const char **why) {
     room_t room;
     uint8_t bytes[HD_NODE_MESSAGE];
     struct iovec part = {bytes, sizeof(bytes)};
@@ -214,14 +215,14 @@ hd_line_event_t hd_line_receive(hd_node_line_t *line, hd_node_message_t *message
     }
     ssize_t n = receive(line, &header);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOMEM || errno == ENOBUFS)) {
-        return HD_LINE_NOTHING;
+        return HD_NODE_LINE_NOTHING;
     }
     if (n < 0) {
-        return HD_LINE_END;
+        return HD_NODE_LINE_END;
     }
     *fd = detach(&header, &descriptors);
     if (n == 0 && descriptors == 0) {
-        return HD_LINE_END;
+        return HD_NODE_LINE_END;
     }
     *why = hd_node_parse(line->stage, bytes, header.msg_flags & MSG_TRUNC ? SIZE_MAX : (size_t)n,
                          descriptors, header.msg_flags & MSG_CTRUNC, message);
@@ -229,5 +230,5 @@ hd_line_event_t hd_line_receive(hd_node_line_t *line, hd_node_message_t *message
         close(*fd);
         *fd = -1;
     }
-    return *why ? HD_LINE_BAD : HD_LINE_MESSAGE;
+    return *why ? HD_NODE_LINE_BAD : HD_NODE_LINE_MESSAGE;
 }

@@ -30,14 +30,14 @@ bool hd_node_progress(hd_node_t *node) {
     for (int i = 0; i < n; i++) {
         void *what = event[i].data.ptr;
         if (what == &node->listener) {
-            hd_door_accept(node);
+            hd_node_door_accept(node);
         } else if (what == &node->timer) {
-            hd_door_tend(node);
+            hd_node_door_tend(node);
         } else {
-            hd_door_serve(node, what, event[i].events);
+            hd_node_door_serve(node, what, event[i].events);
         }
     }
-    hd_line_free_closed(node);
+    hd_node_line_free_closed(node);
     hd_node_unlock();
     return n > 0;
 }
@@ -78,8 +78,8 @@ static void abandon(hd_fork_hook_t *hook) {
             /* relaxed: alone */
             atomic_store_explicit(&fetch->state, HD_NODE_INHERITED, memory_order_relaxed);
         }
-        if (!hd_peer_has_failed(peer)) {
-            hd_peer_fail(peer, HD_NODE_INHERITED);
+        if (!hd_node_peer_has_failed(peer)) {
+            hd_node_peer_fail(peer, HD_NODE_INHERITED);
         }
     }
     for (hd_node_offer_t *offer = node->offers; offer; offer = offer->next) {
@@ -100,7 +100,7 @@ ucc_status_t hd_node_open(uint64_t layout, hd_node_t **made) {
     hd_fork_guard(hd_node_mutex());
     hd_fork_watch(&node->fork_hook, abandon);
     hd_node_lock();
-    ucc_status_t status = hd_door_open_node(node);
+    ucc_status_t status = hd_node_door_open(node);
     hd_node_unlock();
     if (status != UCC_OK) {
         hd_node_close(node);
@@ -116,9 +116,9 @@ static void say_bye(hd_node_t *node) {
     bye.code = 1;
     for (hd_node_line_t *line = node->lines; line; line = line->next) {
         if (line->fd >= 0 && line->peer) {
-            (void)hd_line_send(node, line, &bye, -1);
+            (void)hd_node_line_send(node, line, &bye, -1);
         }
-        hd_line_close(node, line);
+        hd_node_line_close(node, line);
     }
 }
 
@@ -126,10 +126,10 @@ void hd_node_close(hd_node_t *node) {
     hd_fork_forget(&node->fork_hook);
     hd_node_lock();
     say_bye(node);
-    hd_line_free_closed(node);
+    hd_node_line_free_closed(node);
     for (hd_node_peer_t *peer = node->peers, *next; peer; peer = next) {
         next = peer->next;
-        hd_share_forget(peer);
+        hd_node_share_forget(peer);
     }
     hd_assert(!node->peers && !node->offers);
     close_descriptors(node);

@@ -21,7 +21,7 @@ enum { MILLISECOND = 1000 * 1000, MORE_DESCRIPTORS = 4 };
  * other must notice. */
 static const uint64_t crowd = 5 * MILLISECOND, patience = 100 * MILLISECOND;
 
-hd_node_peer_t *hd_peer_find(hd_node_t *node, const uint64_t door[2]) {
+hd_node_peer_t *hd_node_peer_find(hd_node_t *node, const uint64_t door[2]) {
     hd_node_peer_t *peer = node->peers;
     while (peer && !hd_node_is_same(peer->door, door)) {
         peer = peer->next;
@@ -29,7 +29,7 @@ hd_node_peer_t *hd_peer_find(hd_node_t *node, const uint64_t door[2]) {
     return peer;
 }
 
-hd_node_peer_t *hd_peer_make(hd_node_t *node, const uint64_t door[2]) {
+hd_node_peer_t *hd_node_peer_make(hd_node_t *node, const uint64_t door[2]) {
     hd_node_peer_t *peer = hd_alloc(64, sizeof(*peer));
     if (!peer) {
         return NULL;
@@ -56,7 +56,7 @@ hd_node_state_t hd_node_peer_state(const hd_node_peer_t *peer) {
     return (hd_node_state_t)atomic_load_explicit(&peer->state, memory_order_acquire);
 }
 
-bool hd_peer_has_failed(const hd_node_peer_t *peer) {
+bool hd_node_peer_has_failed(const hd_node_peer_t *peer) {
     return hd_node_peer_state(peer) >= HD_NODE_FIRST_FAILURE;
 }
 
@@ -65,9 +65,9 @@ static void set_state(hd_node_peer_t *peer, hd_node_state_t state) {
     atomic_store_explicit(&peer->state, (uint32_t)state, memory_order_release);
 }
 
-void hd_peer_fail(hd_node_peer_t *peer, hd_node_state_t why) {
+void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why) {
     if (peer->line) {
-        hd_line_close(peer->node, peer->line);
+        hd_node_line_close(peer->node, peer->line);
     }
     peer->due = 0;
     set_state(peer, why);
@@ -75,7 +75,7 @@ void hd_peer_fail(hd_node_peer_t *peer, hd_node_state_t why) {
     atomic_fetch_add_explicit(&peer->node->losses, 1, memory_order_release);
 }
 
-void hd_peer_again(hd_node_peer_t *peer, uint64_t after) {
+void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after) {
     set_state(peer, HD_NODE_PENDING);
     if (peer->uses > 0) {
         peer->due = hd_clock_ns() + after;
@@ -114,10 +114,10 @@ static void no_way(hd_node_peer_t *peer, int why) {
     switch (why) {
     case EAGAIN:
     case EINTR:
-        hd_peer_again(peer, crowd);
+        hd_node_peer_again(peer, crowd);
         return;
     case ECONNREFUSED:
-        hd_peer_fail(peer, HD_NODE_ABSENT);
+        hd_node_peer_fail(peer, HD_NODE_ABSENT);
         return;
     case EMFILE:
     case ENFILE:
@@ -131,10 +131,10 @@ static void no_way(hd_node_peer_t *peer, int why) {
         break;
     }
     hd_info("no connection to process %u of this machine: %s", peer->pid, strerror(why));
-    hd_peer_fail(peer, state);
+    hd_node_peer_fail(peer, state);
 }
 
-void hd_peer_connect(hd_node_peer_t *peer) {
+void hd_node_peer_connect(hd_node_peer_t *peer) {
     hd_node_t *node = peer->node;
     hd_node_message_t hello = hd_node_write(HD_NODE_HELLO);
     peer->due = 0;
@@ -143,7 +143,7 @@ void hd_peer_connect(hd_node_peer_t *peer) {
         no_way(peer, errno);
         return;
     }
-    hd_node_line_t *line = hd_line_add(node, fd, false);
+    hd_node_line_t *line = hd_node_line_add(node, fd, false);
     if (!line) {
         no_way(peer, ENOMEM);
         return;
@@ -151,16 +151,16 @@ void hd_peer_connect(hd_node_peer_t *peer) {
     if (line->uid != node->address.uid) { /* before it hears the secret */
         hd_info("behind the door of process %u is process %u of user %u, not of user %u", peer->pid,
                 line->pid, line->uid, node->address.uid);
-        hd_line_close(node, line);
-        hd_peer_fail(peer, HD_NODE_FOREIGN);
+        hd_node_line_close(node, line);
+        hd_node_peer_fail(peer, HD_NODE_FOREIGN);
         return;
     }
     hello.word = node->layout;
     memcpy(hello.name, peer->door, sizeof(hello.name));
     memcpy(hello.from, node->address.door, sizeof(hello.from));
-    if (!hd_line_send(node, line, &hello, -1)) {
-        hd_line_close(node, line);
-        hd_peer_again(peer, crowd);
+    if (!hd_node_line_send(node, line, &hello, -1)) {
+        hd_node_line_close(node, line);
+        hd_node_peer_again(peer, crowd);
         return;
     }
     line->tells = true;
@@ -168,27 +168,27 @@ void hd_peer_connect(hd_node_peer_t *peer) {
     peer->line = line;
 }
 
-hd_node_peer_t *hd_peer_use(hd_node_t *node, const uint64_t door[2], bool connects) {
-    hd_node_peer_t *peer = hd_peer_find(node, door);
-    peer = peer ? peer : hd_peer_make(node, door);
+hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects) {
+    hd_node_peer_t *peer = hd_node_peer_find(node, door);
+    peer = peer ? peer : hd_node_peer_make(node, door);
     if (!peer) {
         return NULL;
     }
     peer->uses++;
-    if (peer->line || hd_peer_has_failed(peer)) {
+    if (peer->line || hd_node_peer_has_failed(peer)) {
         return peer;
     }
     if (connects) {
-        hd_peer_connect(peer);
+        hd_node_peer_connect(peer);
     } else if (peer->due == 0) {
-        hd_peer_again(peer, patience);
+        hd_node_peer_again(peer, patience);
     }
     return peer;
 }
 
 /* --- using ------------------------------------------------------------------------------------ */
 
-void hd_peer_open(hd_node_peer_t *peer, bool holds) {
+void hd_node_peer_open(hd_node_peer_t *peer, bool holds) {
     peer->line->stage = HD_NODE_AT_OPEN;
     peer->line->due = 0;
     peer->line->is_told = holds;
@@ -201,32 +201,32 @@ void hd_peer_open(hd_node_peer_t *peer, bool holds) {
 /* Of a line that this process has begun, and nobody holds. */
 static void end_line(hd_node_peer_t *peer) {
     const hd_node_message_t bye = hd_node_write(HD_NODE_BYE);
-    if (hd_line_send(peer->node, peer->line, &bye, -1)) {
-        hd_line_close(peer->node, peer->line);
+    if (hd_node_line_send(peer->node, peer->line, &bye, -1)) {
+        hd_node_line_close(peer->node, peer->line);
         set_state(peer, HD_NODE_PENDING);
     }
 }
 
-void hd_peer_settle(hd_node_peer_t *peer) {
+void hd_node_peer_settle(hd_node_peer_t *peer) {
     hd_node_line_t *line = peer->line;
     bool holds = peer->uses > 0, open = line && line->stage == HD_NODE_AT_OPEN;
     if (open && !line->accepted && !holds && !line->is_told && !peer->requests) {
         end_line(peer);
     } else if (open && line->tells != holds) {
         hd_node_message_t says = hd_node_write(holds ? HD_NODE_HOLD : HD_NODE_RELEASE);
-        line->tells = hd_line_send(peer->node, line, &says, -1) ? holds : line->tells;
+        line->tells = hd_node_line_send(peer->node, line, &says, -1) ? holds : line->tells;
     }
     if (!holds && !peer->line) {
         free_peer(peer);
     }
 }
 
-void hd_peer_drop(hd_node_peer_t *peer) {
+void hd_node_peer_drop(hd_node_peer_t *peer) {
     peer->uses--;
-    hd_peer_settle(peer);
+    hd_node_peer_settle(peer);
 }
 
-void hd_peer_remove_request(hd_node_peer_t *peer, hd_node_request_t **at) {
+void hd_node_peer_remove_request(hd_node_peer_t *peer, hd_node_request_t **at) {
     hd_node_request_t *request = *at;
     *at = request->next;
     peer->n_requests--;
@@ -243,10 +243,10 @@ ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, boo
         return UCC_ERR_INVALID_PARAM;
     }
     hd_node_lock();
-    *peer = hd_peer_use(node, address->door, connects);
+    *peer = hd_node_peer_use(node, address->door, connects);
     if (*peer) {
         (*peer)->pid = address->pid;
-        hd_peer_settle(*peer); /* a line that it has made is held from now on */
+        hd_node_peer_settle(*peer); /* a line that it has made is held from now on */
     }
     hd_node_unlock();
     if (!*peer) {
@@ -258,7 +258,7 @@ ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, boo
 
 void hd_node_part(hd_node_peer_t *peer) {
     hd_node_lock();
-    hd_peer_drop(peer);
+    hd_node_peer_drop(peer);
     hd_node_unlock();
 }
 

@@ -40,7 +40,7 @@ static bool send_of(hd_node_peer_t *peer, hd_node_kind_t kind, const uint64_t na
     memcpy(m.name, name, sizeof(m.name));
     m.number = number;
     m.code = code;
-    return hd_line_send(peer->node, peer->line, &m, -1);
+    return hd_node_line_send(peer->node, peer->line, &m, -1);
 }
 
 static hd_node_slot_t *slot_of(hd_node_offer_t *offer, const hd_node_peer_t *peer) {
@@ -68,7 +68,7 @@ static bool answer(hd_node_peer_t *peer, hd_node_request_t *request) {
     memcpy(m.name, request->name, sizeof(m.name));
     m.number = request->number;
     m.word = offer->segment.bytes;
-    if (!hd_line_send(peer->node, peer->line, &m, offer->segment.fd)) {
+    if (!hd_node_line_send(peer->node, peer->line, &m, offer->segment.fd)) {
         return false;
     }
     slot->number = request->number;
@@ -80,7 +80,7 @@ static void answer_requests(hd_node_peer_t *peer) {
         if (!(*at)->offer && !(*at)->refusal) {
             at = &(*at)->next; /* it waits for the offer */
         } else if (answer(peer, *at)) {
-            hd_peer_remove_request(peer, at);
+            hd_node_peer_remove_request(peer, at);
         } else {
             return;
         }
@@ -119,7 +119,7 @@ static void free_fetches(hd_node_peer_t *peer, uint32_t serial) {
     }
 }
 
-void hd_share_pump(hd_node_peer_t *peer) {
+void hd_node_share_pump(hd_node_peer_t *peer) {
     if (peer->line) {
         answer_requests(peer);
         for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
@@ -127,15 +127,15 @@ void hd_share_pump(hd_node_peer_t *peer) {
         }
     }
     free_fetches(peer, peer->line ? peer->line->serial : 0);
-    hd_peer_settle(peer);
+    hd_node_peer_settle(peer);
 }
 
-void hd_share_forget(hd_node_peer_t *peer) {
+void hd_node_share_forget(hd_node_peer_t *peer) {
     while (peer->requests) {
-        hd_peer_remove_request(peer, &peer->requests);
+        hd_node_peer_remove_request(peer, &peer->requests);
     }
     free_fetches(peer, 0);
-    hd_peer_settle(peer);
+    hd_node_peer_settle(peer);
 }
 
 /* --- offers ----------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static void decide_all(hd_node_t *node, const uint64_t name[2], bool withdrawn) 
             }
         }
         if (found) {
-            hd_share_pump(peer);
+            hd_node_share_pump(peer);
         }
     }
 }
@@ -211,7 +211,7 @@ static void withdraw(hd_node_t *node, const uint64_t name[2]) {
 
 static void free_offer(hd_node_offer_t *offer) {
     for (uint32_t i = 0; i < offer->n; i++) {
-        hd_peer_drop(offer->slot[i].peer);
+        hd_node_peer_drop(offer->slot[i].peer);
     }
     hd_free(offer);
 }
@@ -221,7 +221,7 @@ static ucc_status_t fill_slots(hd_node_offer_t *offer, const uint64_t (*doors)[2
         if (hd_node_is_same(doors[i], offer->node->address.door)) {
             return UCC_ERR_INVALID_PARAM;
         }
-        hd_node_peer_t *peer = hd_peer_use(offer->node, doors[i], false);
+        hd_node_peer_t *peer = hd_node_peer_use(offer->node, doors[i], false);
         if (!peer) {
             return UCC_ERR_NO_MEMORY;
         }
@@ -338,7 +338,7 @@ void hd_node_withdraw(hd_node_t *node, const uint64_t name[2]) {
 static hd_node_fetch_t *begin_fetch(hd_node_t *node, const hd_node_address_t *leader,
                                     const uint64_t name[2]) {
     hd_node_fetch_t *fetch = hd_alloc(64, sizeof(*fetch));
-    hd_node_peer_t *peer = fetch ? hd_peer_use(node, leader->door, true) : NULL;
+    hd_node_peer_t *peer = fetch ? hd_node_peer_use(node, leader->door, true) : NULL;
     if (!peer) {
         hd_free(fetch);
         return NULL;
@@ -350,7 +350,7 @@ static hd_node_fetch_t *begin_fetch(hd_node_t *node, const hd_node_address_t *le
     fetch->segment.fd = -1;
     fetch->next = peer->fetches;
     peer->fetches = fetch;
-    hd_share_pump(peer);
+    hd_node_share_pump(peer);
     return fetch;
 }
 
@@ -394,7 +394,7 @@ void hd_node_fetch_end(hd_node_fetch_t *fetch) {
     if (load(&fetch->state) == HD_NODE_PENDING) {
         fetch->debt = HD_NODE_OWES_CANCEL; /* if it was asked, on this line */
     }
-    hd_share_pump(fetch->peer);
+    hd_node_share_pump(fetch->peer);
     hd_node_unlock();
 }
 
@@ -427,7 +427,7 @@ static void take_cancel(hd_node_peer_t *peer, const hd_node_message_t *m) {
         at = &(*at)->next;
     }
     if (*at) {
-        hd_peer_remove_request(peer, at);
+        hd_node_peer_remove_request(peer, at);
         return;
     }
     hd_node_offer_t *offer = find_offer(peer->node, m->name);
@@ -488,7 +488,7 @@ static void take_refusal(hd_node_peer_t *peer, const hd_node_message_t *m) {
     }
 }
 
-const char *hd_share_take(hd_node_peer_t *peer, const hd_node_message_t *m, int fd) {
+const char *hd_node_share_take(hd_node_peer_t *peer, const hd_node_message_t *m, int fd) {
     switch ((hd_node_kind_t)m->kind) {
     case HD_NODE_HOLD:
     case HD_NODE_RELEASE:
