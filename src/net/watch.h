@@ -132,8 +132,6 @@ typedef struct hd_watch_proven {
 } hd_watch_proven_t;
 
 void hd_watch_prove(const uint64_t key[2], const hd_watch_proven_t *proven, uint64_t proof[2]);
-/* SipHash-2-4 of 128 bits: key and hash as their bytes are read there, the lowest first. */
-void hd_keyed_hash(const uint64_t key[2], const void *bytes, size_t n, uint64_t hash[2]);
 
 /* --- watch_address.c -------------------------------------------------------------------------- */
 
