@@ -130,7 +130,8 @@ typedef enum hd_cfg_id {
 typedef enum hd_cfg_mappings {
     HD_CFG_MAPPINGS_ONE,
     HD_CFG_MAPPINGS_NEAR,
-    HD_CFG_MAPPINGS_FAR
+    HD_CFG_MAPPINGS_FAR,
+    HD_CFG_MAPPINGS_PAIRS
 } hd_cfg_mappings_t;
 
 typedef enum hd_cfg_arrival {

@@ -221,12 +221,13 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                    .type = HD_CFG_CHOICE,
                                    .name = "DEBUG_MAPPINGS",
                                    .value = "one",
-                                   .words = "one,near,far",
+                                   .words = "one,near,far,pairs",
                                    .meaning =
                                        "For tests of this library. near: map the memory of each "
                                        "team within one process once for each endpoint, at "
                                        "different addresses, as processes of one machine would; "
-                                       "far: and let no endpoint touch another one's buffers."},
+                                       "far: and let no endpoint touch another one's buffers; "
+                                       "pairs: as far, with one mapping for each two endpoints."},
     [HD_CFG_LIB_TRACE] = {.scope = HD_CFG_SCOPE_LIB,
                           .type = HD_CFG_STRING,
                           .name = "TRACE",

@@ -100,7 +100,7 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
                             const hd_locality_t *where) {
     uint32_t member = hd_group_member(group, ep);
     hd_assert(ep < group->team_n && member < group->n);
-    hd_group_t *other = hd_group_is_mapped(group) ? hd_group_again(group, member + 1) : NULL;
+    hd_group_t *other = hd_group_is_mapped(group) ? hd_group_again_for(group, member) : NULL;
     bool unmapped = hd_group_is_mapped(group) && !other;
     if (other) {
         group = other;

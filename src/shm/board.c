@@ -266,9 +266,6 @@ void hd_board_reset_member(hd_board_t *board, uint32_t i) {
     member_init(m, m->shared);
     m->lines = lines;
     atomic_store_explicit(&m->staging, staging, memory_order_relaxed);
-    for (uint32_t d = 0; board->at && d < board->depth; d++) { /* relaxed: likewise */
-        hd_far_reset(atomic_load_explicit(&board->slot[d].far, memory_order_relaxed));
-    }
 }
 
 static void reset_shared(const hd_board_t *board, hd_shared_t *shared) {

@@ -38,8 +38,8 @@
  * too: before that, no slice of the process can be finished.
  *
  * A SET of windows belongs to one exchange at a time. Whoever finds all arrived takes a free one
- * for the exchange (exchange->far); the last to finish a slice gives it back. All who are in an
- * exchange that has arrived can finish it, so a set that is waited for comes back.
+ * for the exchange (exchange->far); the last to finish a slice gives it back. There are as many as
+ * exchanges are under way at once, up to 64: beyond, one waits for another one to end.
  */
 #include "shm/claim.h"
 #include "shm/far.h"
@@ -122,10 +122,9 @@ static bool receives(const hd_op_t *op, uint32_t position, uint32_t m) {
 }
 
 /* Where member m, a near one, wants that piece. */
-static uint8_t *wanted_at(const hd_op_t *op, const hd_far_t *far, piece_t p, uint32_t m) {
+static uint8_t *wanted_at(const hd_far_t *far, piece_t p, uint32_t m) {
     const hd_call_t *call = far->work.call[m];
     bool gathers = call->type == HD_ALLGATHER || call->type == HD_ALLGATHERV;
-    (void)op;
     return hd_at(far->work.dst[m], p.at + (gathers ? displacement(call, p.position) : 0));
 }
 
@@ -345,11 +344,11 @@ static bool pair_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind,
         return true;
     }
     if (kind == FEED) {
-        return hd_far_is_empty(hd_far_pair_window(op, far, far->mine, q, use), use, 1);
+        return hd_far_is_empty(far, hd_far_pair_window(op, far, far->mine, q, use), use, 1);
     }
     bool swaps = coll_of(op)->pairwise && op->call.in_place;
-    return hd_far_is_filled(hd_far_pair_window(op, far, q, far->mine, use), use) &&
-           (!swaps || hd_far_is_filled(hd_far_pair_window(op, far, far->mine, q, use), use));
+    return hd_far_is_filled(far, hd_far_pair_window(op, far, q, far->mine, use), use) &&
+           (!swaps || hd_far_is_filled(far, hd_far_pair_window(op, far, far->mine, q, use), use));
 }
 
 static ucc_status_t feed_pair(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
@@ -366,7 +365,7 @@ static ucc_status_t feed_pair(const hd_op_t *op, const hd_far_t *far, uint32_t u
     if (bytes) {
         hd_copy(to.data, from.at + at, bytes, HD_STORES_PLAIN);
     }
-    hd_far_fill(to, use);
+    hd_far_fill(far, to, use);
     return UCC_OK;
 }
 
@@ -386,7 +385,7 @@ static ucc_status_t drain_pair(const hd_op_t *op, const hd_far_t *far, uint32_t 
     if (bytes) {
         hd_copy(to.at + at, from.data, bytes, op->plan.stores);
     }
-    hd_far_empty(from);
+    hd_far_empty(far, from);
     return UCC_OK;
 }
 
@@ -434,26 +433,27 @@ static bool execution_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t 
     for (uint32_t m = 0; coll_of(op)->reducing && m < far->n; m++) {
         if (far->process[m] != far->mine) {
             uint32_t use = in_use_of(far, far->process[m], round, position);
-            if (!hd_far_is_filled(hd_far_in_window(op, far, m, use), use)) {
+            if (!hd_far_is_filled(far, hd_far_in_window(op, far, m, use), use)) {
                 return false;
             }
         }
     }
-    return !readers || hd_far_is_empty(hd_far_out_window(op, far, far->mine, unit), unit, readers);
+    return !readers ||
+           hd_far_is_empty(far, hd_far_out_window(op, far, far->mine, unit), unit, readers);
 }
 
 static bool round_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
     if (kind == FEED) {
         uint32_t use = unit / far->near;
-        return hd_far_is_empty(hd_far_in_window(op, far, far->member[unit % far->near], use), use,
-                               1);
+        return hd_far_is_empty(far, hd_far_in_window(op, far, far->member[unit % far->near], use),
+                               use, 1);
     }
     if (kind == EXECUTE) {
         return execution_is_ready(op, far, unit);
     }
     uint32_t position = far->other[unit % far->n_other];
     uint32_t use = out_use_of(far, unit / far->n_other, position);
-    return hd_far_is_filled(hd_far_out_window(op, far, far->executor[position], use), use);
+    return hd_far_is_filled(far, hd_far_out_window(op, far, far->executor[position], use), use);
 }
 
 static ucc_status_t feed(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
@@ -464,13 +464,13 @@ static ucc_status_t feed(const hd_op_t *op, const hd_far_t *far, uint32_t unit) 
     if (p.bytes) {
         hd_copy(to.data, (const uint8_t *)far->work.src[m] + at, p.bytes, HD_STORES_PLAIN);
     }
-    hd_far_fill(to, use);
+    hd_far_fill(far, to, use);
     return UCC_OK;
 }
 
 /* Operands of a piece: those of near members, and `in` windows. */
-static const void **operands(const hd_op_t *op, const hd_far_t *far, uint32_t unit, piece_t p) {
-    const void **source = far->source + (size_t)(unit % HD_FAR_WINDOWS) * far->n;
+static const void **operands(const hd_op_t *op, const hd_far_t *far, piece_t p) {
+    const void **source = (const void **)far->scratch[op->place.me];
     size_t at = p.at + (is_windowed(op) ? 0 : displacement(&op->call, p.position));
     for (uint32_t m = 0; m < far->n; m++) {
         uint32_t process = far->process[m];
@@ -483,29 +483,29 @@ static const void **operands(const hd_op_t *op, const hd_far_t *far, uint32_t un
 }
 
 /* Everybody's prefix of a piece: to near members, and, member by member, to the `out` window. */
-static ucc_status_t execute_scan(const hd_op_t *op, const hd_far_t *far, uint32_t unit, piece_t p,
+static ucc_status_t execute_scan(const hd_op_t *op, const hd_far_t *far, piece_t p,
                                  hd_window_place_t out) {
-    void **target = far->target + (size_t)(unit % HD_FAR_WINDOWS) * far->n;
+    void **target = far->scratch[op->place.me] + far->n;
     for (uint32_t m = 0; m < far->n; m++) {
-        target[m] = far->process[m] == far->mine ? (uint8_t *)far->work.dst[m] + p.at
+        target[m] = far->process[m] == far->mine ? hd_at(far->work.dst[m], p.at)
                                                  : out.data + m * op->plan.window;
     }
-    hd_work_t work = {.src = operands(op, far, unit, p), .dst = target};
+    hd_work_t work = {.src = operands(op, far, p), .dst = target};
     return hd_work_scan(op, &work, p.bytes);
 }
 
 /* Reduces where it is read next: in the `out` window, or, if nobody else wants it, at its first
  * near place. */
-static ucc_status_t execute_reduction(const hd_op_t *op, const hd_far_t *far, uint32_t unit,
-                                      piece_t p, hd_window_place_t out, bool goes_out) {
-    const void **source = operands(op, far, unit, p);
+static ucc_status_t execute_reduction(const hd_op_t *op, const hd_far_t *far, piece_t p,
+                                      hd_window_place_t out, bool goes_out) {
+    const void **source = operands(op, far, p);
     size_t count = p.bytes / op->call.element;
-    void **target = far->target + (size_t)(unit % HD_FAR_WINDOWS) * far->n;
+    void **target = far->scratch[op->place.me] + far->n;
     uint32_t near = 0;
     for (uint32_t i = 0; i < far->near; i++) {
         uint32_t m = far->member[i];
         if (receives(op, p.position, m)) {
-            target[near++] = wanted_at(op, far, p, m);
+            target[near++] = wanted_at(far, p, m);
         }
     }
     if (!goes_out) {
@@ -521,25 +521,35 @@ static ucc_status_t execute_reduction(const hd_op_t *op, const hd_far_t *far, ui
     return status;
 }
 
+/* Bytes that a near member expects in a position's block of an allgather(v). */
+static size_t expected_of(const hd_far_t *far, uint32_t m, uint32_t position) {
+    const hd_call_t *call = far->work.call[m];
+    return hd_coll[call->type].vector ? hd_vector_count(&call->receive, position) * call->element
+                                      : call->bytes;
+}
+
 /* What one member has for all. */
 static ucc_status_t execute_copy(const hd_op_t *op, const hd_far_t *far, piece_t p,
-                                 hd_window_place_t out) {
+                                 hd_window_place_t out, bool goes_out) {
     bool gathers = !coll_of(op)->bcast;
     uint32_t from = gathers ? p.position : op->call.root;
     const uint8_t *src = (const uint8_t *)far->work.src[from] + p.at;
-    out.word->block = far->work.call[from]->bytes;
+    size_t block = far->work.call[from]->bytes;
     for (uint32_t i = 0; i < far->near; i++) {
         uint32_t m = far->member[i];
-        size_t expected = gathers ? block_of(op, p.position) : op->call.bytes;
-        if (gathers && expected != out.word->block) {
-            return hd_op_say_sizes(op, from, m, out.word->block, expected);
+        if (gathers && expected_of(far, m, p.position) != block) {
+            return hd_op_say_sizes(op, from, m, block, expected_of(far, m, p.position));
         }
-        uint8_t *dst = wanted_at(op, far, p, m);
+        uint8_t *dst = wanted_at(far, p, m);
         if (p.bytes && dst != src) {
             hd_copy(dst, src, p.bytes, op->plan.stores);
         }
     }
-    if (p.bytes) {
+    if (goes_out) {
+        out.word->block = block;
+        out.word->rounds = far->rounds;
+    }
+    if (goes_out && p.bytes) {
         hd_copy(out.data, src, p.bytes, HD_STORES_PLAIN);
     }
     return UCC_OK;
@@ -549,25 +559,27 @@ static ucc_status_t execute(const hd_op_t *op, const hd_far_t *far, uint32_t uni
     uint32_t round = unit / far->n_own, position = far->own[unit % far->n_own];
     piece_t p = piece_of(op, far, round, position);
     bool goes_out = readers_of(op, far, position) > 0;
-    hd_window_place_t out = hd_far_out_window(op, far, far->mine, unit);
+    hd_window_place_t out = {0};
+    if (goes_out) {
+        out = hd_far_out_window(op, far, far->mine, unit);
+    }
     const hd_coll_t *coll = coll_of(op);
     ucc_status_t status = UCC_OK;
-    out.word->rounds = goes_out ? far->rounds : out.word->rounds;
     if (!coll->reducing) {
-        status = execute_copy(op, far, p, out);
+        status = execute_copy(op, far, p, out, goes_out);
     } else if (coll->prefix) {
-        status = p.bytes ? execute_scan(op, far, unit, p, out) : UCC_OK;
+        status = p.bytes ? execute_scan(op, far, p, out) : UCC_OK;
     } else {
-        status = p.bytes ? execute_reduction(op, far, unit, p, out, goes_out) : UCC_OK;
+        status = p.bytes ? execute_reduction(op, far, p, out, goes_out) : UCC_OK;
     }
     for (uint32_t m = 0; coll->reducing && m < far->n; m++) {
         if (far->process[m] != far->mine) {
-            hd_far_empty(
-                hd_far_in_window(op, far, m, in_use_of(far, far->process[m], round, position)));
+            hd_far_empty(far, hd_far_in_window(op, far, m,
+                                               in_use_of(far, far->process[m], round, position)));
         }
     }
     if (goes_out) {
-        hd_far_fill(out, unit);
+        hd_far_fill(far, out, unit);
     }
     return status;
 }
@@ -579,19 +591,25 @@ static ucc_status_t drain(const hd_op_t *op, const hd_far_t *far, uint32_t unit)
     piece_t p = piece_of(op, far, round, position);
     hd_window_place_t from = hd_far_out_window(op, far, far->executor[position], use);
     bool gathers = !coll->reducing && !coll->bcast;
-    if (gathers &&
-        (from.word->block != block_of(op, position) || from.word->rounds != far->rounds)) {
-        return hd_op_say_sizes(op, position, op->place.me, from.word->block,
-                               block_of(op, position));
+    if (gathers && from.word->rounds != far->rounds) {
+        hd_error("%s: endpoints of several processes expect blocks of different sizes",
+                 hd_op_type_name(op));
+        return UCC_ERR_INVALID_PARAM;
+    }
+    for (uint32_t i = 0; gathers && i < far->near; i++) {
+        size_t expected = expected_of(far, far->member[i], position);
+        if (from.word->block != expected) {
+            return hd_op_say_sizes(op, position, far->member[i], from.word->block, expected);
+        }
     }
     for (uint32_t i = 0; p.bytes && i < far->near; i++) {
         uint32_t m = far->member[i];
         const uint8_t *piece = coll->prefix ? from.data + m * op->plan.window : from.data;
         if (receives(op, position, m)) {
-            hd_copy(wanted_at(op, far, p, m), piece, p.bytes, op->plan.stores);
+            hd_copy(wanted_at(far, p, m), piece, p.bytes, op->plan.stores);
         }
     }
-    hd_far_empty(from);
+    hd_far_empty(far, from);
     return UCC_OK;
 }
 
@@ -602,28 +620,27 @@ typedef ucc_status_t (*run_fn)(const hd_op_t *op, const hd_far_t *far, uint32_t 
 static const run_fn by_round[HD_FAR_KINDS] = {feed, execute, drain};
 static const run_fn by_pair[HD_FAR_KINDS] = {feed_pair, copy_near, drain_pair};
 
-static uint32_t count_units(const hd_op_t *op, const hd_far_t *far, uint32_t kind) {
+static uint64_t count_units(const hd_op_t *op, const hd_far_t *far, uint32_t kind) {
     if (by_pairs(op)) {
         return kind == EXECUTE ? walk_near(op, far, 0).seen : pair_units(far, kind == FEED);
     }
     switch (kind) {
     case FEED:
-        return coll_of(op)->reducing ? far->rounds * far->n_other * far->near : 0;
+        return coll_of(op)->reducing ? (uint64_t)far->rounds * far->n_other * far->near : 0;
     case EXECUTE:
-        return far->rounds * far->n_own;
+        return (uint64_t)far->rounds * far->n_own;
     default:
-        return drains(op, far) ? far->rounds * far->n_other : 0;
+        return drains(op, far) ? (uint64_t)far->rounds * far->n_other : 0;
     }
 }
 
 /* All have arrived, and this is the first member of its process to find that. UCC_INPROGRESS: no
  * set of windows is free. */
 static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
-    far->set = hd_far_set_of(op);
-    if (far->set == HD_FAR_NONE) {
+    find_processes(op, far);
+    if (far->processes > 1 && !hd_far_take_set(op, far)) {
         return UCC_INPROGRESS;
     }
-    find_processes(op, far);
     if (!by_pairs(op)) {
         find_positions(op, far);
     } else if (!count_parts(op, far)) {
@@ -632,7 +649,12 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
     }
     for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
         hd_slice_t *slice = &far->slice[kind];
-        slice->units = count_units(op, far, kind);
+        uint64_t units = count_units(op, far, kind);
+        if (units >= NEXT_MASK) {
+            hd_error("%s: too much for so small pieces", hd_op_type_name(op));
+            return UCC_ERR_NOT_SUPPORTED;
+        }
+        slice->units = (uint32_t)units;
         /* relaxed, both: published with `prepared` */
         atomic_store_explicit(&slice->finished, hd_generation(op->place.k), memory_order_relaxed);
         atomic_store_explicit(&slice->claim, hd_generation(op->place.k), memory_order_relaxed);
@@ -642,16 +664,16 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
 
 static void slice_is_done(hd_op_t *op, const hd_far_t *far) {
     if (hd_engine_count_slice(op->exchange, HD_FAR_KINDS * far->processes)) {
-        /* relaxed: whoever uses the slot next has seen the end line */
-        atomic_store_explicit(&op->exchange->far, 0, memory_order_relaxed);
-        hd_far_give_back(op, far->set);
+        if (far->processes > 1) {
+            hd_far_give_set(op, far);
+        }
         hd_engine_end(op->group, op->exchange, op->place.k);
     }
 }
 
 static bool is_prepared(const hd_op_t *op, const hd_far_t *far) {
     /* acquire: pairs with the release below */
-    return atomic_load_explicit(&far->prepared, memory_order_acquire) == op->place.k;
+    return atomic_load_explicit(&far->prepared, memory_order_acquire) == hd_far_key(op);
 }
 
 /* UCC_INPROGRESS: not now. */
@@ -663,7 +685,7 @@ static ucc_status_t prepare(hd_op_t *op, hd_far_t *far) {
     }
     hd_lock(&far->lock);
     bool first = !is_prepared(op, far);
-    if (first && far->closed != op->place.k) {
+    if (first && far->closed != hd_far_key(op)) {
         status = prepare_locked(op, far);
     }
     for (uint32_t kind = 0; status == UCC_OK && kind < HD_FAR_KINDS; kind++) {
@@ -671,7 +693,7 @@ static ucc_status_t prepare(hd_op_t *op, hd_far_t *far) {
     }
     if (status == UCC_OK) {
         /* release: all of it */
-        atomic_store_explicit(&far->prepared, op->place.k, memory_order_release);
+        atomic_store_explicit(&far->prepared, hd_far_key(op), memory_order_release);
     }
     hd_unlock(&far->lock);
     while (idle-- > 0) {
@@ -851,7 +873,7 @@ static void expose(const hd_op_t *op, hd_far_t *far) {
 }
 
 ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
-    hd_far_t *far = hd_far_install(op);
+    hd_far_t *far = hd_far_install(op, arrived);
     if (!far) {
         hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
         return UCC_ERR_NO_MEMORY;
@@ -861,8 +883,12 @@ ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
                  op->call.element);
         return UCC_ERR_NOT_SUPPORTED;
     }
+    void ***scratch = &far->scratch[op->place.me];
+    if (!*scratch && !(*scratch = hd_alloc(HD_LINE, 2 * (size_t)far->n * sizeof(void *)))) {
+        hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
+        return UCC_ERR_NO_MEMORY;
+    }
     expose(op, far);
-    far->arrived = arrived; /* the same at all */
     if (op->place.me == 0) {
         /* relaxed: who used it last has consumed that number */
         atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
@@ -887,7 +913,7 @@ ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why) {
     }
     hd_lock(&far->lock);
     if (!is_prepared(op, far)) {
-        far->closed = op->place.k;
+        far->closed = hd_far_key(op);
     }
     for (uint32_t kind = 0; kind < HD_FAR_KINDS && is_prepared(op, far); kind++) {
         hd_slice_t *slice = &far->slice[kind];

@@ -17,10 +17,10 @@ enum {
 
 #define HD_FAR_NONE UINT32_MAX
 
-/* Shared. Both counts begin with 0 for each exchange that has the set. */
-typedef struct window {
-    alignas(HD_LINE) _Atomic uint32_t filled; /* how often; by its writer */
-    _Atomic uint32_t emptied;                 /* by each of its readers */
+/* Shared. Both words are (epoch:32 | count:32): the set's use of that epoch counts from 0. */
+typedef struct hd_window {
+    alignas(HD_LINE) _Atomic uint64_t filled; /* how often; by its writer */
+    _Atomic uint64_t emptied;                 /* by each of its readers */
     uint32_t rounds;                          /* its writer counts so many */
     uint64_t block;                           /* bytes of the block of which it has a piece */
 } hd_window_t;
@@ -34,10 +34,17 @@ typedef struct place {
 /* Private. Arrays have an entry for each member of the board, or for each process among them;
  * processes are counted here as they come in the order of members. */
 struct hd_far {
-    hd_lock_t lock;            /* guards preparing and closing */
-    _Atomic uint64_t prepared; /* the last exchange for which what follows is valid */
+    hd_lock_t lock; /* guards preparing and closing */
+    /* Exchanges are known by keys that don't come again on their board (hd_far_key). */
+    _Atomic uint64_t prepared; /* the last one for which what follows is valid */
     uint64_t closed;           /* the last one that was cancelled before that */
-    uint32_t set, n, processes, mine;
+    uint32_t n, processes, mine;
+    /* its set of windows, if there are other processes: which one, its use, and where it lies, with
+     * the rings' data in it */
+    uint32_t set;
+    uint64_t epoch;
+    uint8_t *base;
+    size_t in, out, pair;
     uint32_t *number;  /* by member: its number in the group */
     uint32_t *process; /* by member: which of the processes */
     uint32_t *mapping; /* by process: its mapping's number */
@@ -54,14 +61,14 @@ struct hd_far {
     ucc_status_t (*arrived)(hd_op_t *op); /* hd_arrived */
     hd_slice_t slice[HD_FAR_KINDS];
     hd_work_t work; /* buffers and calls, by member; of near ones */
-    const void *
-        *source; /* HD_FAR_WINDOWS times an entry for each member: operands of an execution */
-    void **target;
+    /* By member: room for two pointers for each member, which only that one uses, at work */
+    void ***scratch;
 };
 
 /* What this process keeps with the slot of op's exchange; NULL: nothing yet, or no memory. */
 hd_far_t *hd_far_of(const hd_op_t *op);
-hd_far_t *hd_far_install(const hd_op_t *op);
+/* arrived: see hd_far_start. */
+hd_far_t *hd_far_install(const hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op));
 
 /* The windows of a member's ring, of a process's, and of a pair's, for the use of this number. */
 hd_window_place_t hd_far_in_window(const hd_op_t *op, const hd_far_t *far, uint32_t m,
@@ -72,33 +79,52 @@ hd_window_place_t hd_far_out_window(const hd_op_t *op, const hd_far_t *far, uint
 hd_window_place_t hd_far_pair_window(const hd_op_t *op, const hd_far_t *far, uint32_t p, uint32_t q,
                                      uint32_t use);
 
-static inline bool hd_far_is_filled(hd_window_place_t at, uint32_t use) {
+/* The count of a word, in this use of the set. */
+static inline uint32_t hd_far_count(const hd_far_t *far, uint64_t word) {
+    return word >> 32 << 32 == far->epoch ? (uint32_t)word : 0;
+}
+
+static inline bool hd_far_is_filled(const hd_far_t *far, hd_window_place_t at, uint32_t use) {
     /* acquire: pairs with hd_far_fill; what it holds */
-    return atomic_load_explicit(&at.word->filled, memory_order_acquire) > use / HD_FAR_WINDOWS;
+    uint64_t word = atomic_load_explicit(&at.word->filled, memory_order_acquire);
+    return hd_far_count(far, word) > use / HD_FAR_WINDOWS;
 }
 
-static inline bool hd_far_is_empty(hd_window_place_t at, uint32_t use, uint32_t readers) {
+static inline bool hd_far_is_empty(const hd_far_t *far, hd_window_place_t at, uint32_t use,
+                                   uint32_t readers) {
     /* acquire: pairs with hd_far_empty; those who read what was there are done */
-    return atomic_load_explicit(&at.word->emptied, memory_order_acquire) ==
-           use / HD_FAR_WINDOWS * readers;
+    uint64_t word = atomic_load_explicit(&at.word->emptied, memory_order_acquire);
+    return hd_far_count(far, word) == use / HD_FAR_WINDOWS * readers;
 }
 
-static inline void hd_far_fill(hd_window_place_t at, uint32_t use) {
+static inline void hd_far_fill(const hd_far_t *far, hd_window_place_t at, uint32_t use) {
     hd_delay_point();
     /* release: the data; pairs with hd_far_is_filled */
-    atomic_store_explicit(&at.word->filled, use / HD_FAR_WINDOWS + 1, memory_order_release);
+    atomic_store_explicit(&at.word->filled, far->epoch | (use / HD_FAR_WINDOWS + 1),
+                          memory_order_release);
 }
 
-static inline void hd_far_empty(hd_window_place_t at) {
-    hd_delay_point();
-    /* release: my reads; pairs with hd_far_is_empty */
-    atomic_fetch_add_explicit(&at.word->emptied, 1, memory_order_release);
+static inline void hd_far_empty(const hd_far_t *far, hd_window_place_t at) {
+    /* relaxed: a guess */
+    uint64_t word = atomic_load_explicit(&at.word->emptied, memory_order_relaxed), next;
+    do {
+        next = far->epoch | (hd_far_count(far, word) + 1);
+        hd_delay_point();
+        /* release: my reads; pairs with hd_far_is_empty, also after those of others */
+    } while (!atomic_compare_exchange_weak_explicit(&at.word->emptied, &word, next,
+                                                    memory_order_release, memory_order_relaxed));
 }
 
-/* The exchange's set of windows, by whoever has found all arrived; HD_FAR_NONE: it has none, and
- * none is free. */
-uint32_t hd_far_set_of(const hd_op_t *op);
+/* What an exchange is called among those of its board, of all uses. */
+static inline uint64_t hd_far_key(const hd_op_t *op) {
+    const hd_board_t *board = op->place.board;
+    return op->place.k + (board->entry && board->depth > 1 ? board->head->use << 40 : 0);
+}
+
+/* Takes a set of windows for op's exchange, by whoever has found all arrived, unless it has one.
+ * False: there is none now. */
+bool hd_far_take_set(const hd_op_t *op, hd_far_t *far);
 /* By the last one who was at work there. */
-void hd_far_give_back(const hd_op_t *op, uint32_t set);
+void hd_far_give_set(const hd_op_t *op, const hd_far_t *far);
 
 #endif

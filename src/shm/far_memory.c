@@ -5,31 +5,37 @@
 
 /* --- windows ---------------------------------------------------------------------------------- */
 
-enum { SETS = 4 };
+/* Of a group: so many from the beginning, and more if so many exchanges are under way at once. */
+enum { SETS = 4, MOST_SETS = 64 };
 
-/* Shared: bit s: set s is in use. */
+/* Shared. */
 typedef struct pool {
-    alignas(HD_LINE) _Atomic uint32_t used;
+    alignas(HD_LINE) _Atomic uint64_t used; /* bit s: set s is in use */
+    /* By set, whose user alone touches it: how far from the mapping's base it lies, 0: nowhere yet;
+     * and how often it was taken, which tells whose counts its windows have. */
+    struct {
+        uint64_t at;
+        uint32_t epoch;
+    } set[MOST_SETS];
 } pool_t;
 
+/* For n members by so many mappings. */
 typedef struct layout {
-    size_t pool, words, in, out, pair, set, bytes; /* of set 0; they stand `set` from each other */
-    uint32_t rings;                                /* of a set */
+    size_t in, out, pair, set; /* in a set, and how large that is */
+    size_t first, bytes;       /* behind the pool: the first set; all that there is */
 } layout_t;
 
-/* For n members by so many mappings. */
 static layout_t lay_out(uint32_t n, uint32_t mappings) {
-    size_t at = 0, pairs = (size_t)mappings * mappings;
-    layout_t l = {.rings = (uint32_t)(n + mappings + pairs)};
-    l.pool = hd_mapping_place(&at, sizeof(pool_t), HD_LINE_PAIR);
-    size_t begins = hd_mapping_place(&at, 0, 4096);
-    l.words =
-        hd_mapping_place(&at, (size_t)l.rings * HD_FAR_WINDOWS * sizeof(hd_window_t), HD_LINE_PAIR);
+    size_t at = 0, pairs = (size_t)mappings * mappings, all = sizeof(pool_t);
+    size_t rings = n + mappings + pairs;
+    layout_t l;
+    hd_mapping_place(&at, rings * HD_FAR_WINDOWS * sizeof(hd_window_t), HD_LINE_PAIR);
     l.in = hd_mapping_place(&at, (size_t)n * HD_FAR_WINDOWS * HD_FAR_LARGEST, 4096);
     l.out = hd_mapping_place(&at, (size_t)mappings * HD_FAR_WINDOWS * HD_FAR_LARGEST, 4096);
     l.pair = hd_mapping_place(&at, pairs * HD_FAR_WINDOWS * HD_FAR_PIECE, 4096);
-    l.set = hd_mapping_place(&at, 0, 4096) - begins;
-    l.bytes = begins + SETS * l.set;
+    l.set = hd_mapping_place(&at, 0, 4096);
+    l.first = hd_mapping_place(&all, SETS * l.set, 4096);
+    l.bytes = all;
     return l;
 }
 
@@ -42,7 +48,7 @@ size_t hd_far_bytes(uint32_t n, uint32_t mappings) {
 static hd_far_t *create(uint32_t n) {
     hd_far_t *far = hd_alloc(HD_LINE_PAIR, sizeof(*far));
     uint32_t *numbers = hd_alloc(HD_LINE, 9 * (size_t)n * sizeof(*numbers));
-    void **pointers = hd_alloc(HD_LINE, (3 + 2 * HD_FAR_WINDOWS) * (size_t)n * sizeof(*pointers));
+    void **pointers = hd_alloc(HD_LINE, 4 * (size_t)n * sizeof(*pointers));
     if (!far || !numbers || !pointers) {
         hd_free(far);
         hd_free(numbers);
@@ -58,26 +64,20 @@ static hd_far_t *create(uint32_t n) {
     far->work = (hd_work_t){.src = (const void **)pointers,
                             .dst = pointers + n,
                             .call = (const hd_call_t **)(void *)(pointers + 2 * (size_t)n)};
-    far->source = (const void **)pointers + 3 * (size_t)n;
-    far->target = pointers + (3 + HD_FAR_WINDOWS) * (size_t)n;
+    far->scratch = (void ***)(void *)(pointers + 3 * (size_t)n);
     far->n = n;
     return far;
 }
 
 void hd_far_free(hd_far_t *far) {
     if (far) {
+        for (uint32_t i = 0; i < far->n; i++) {
+            hd_free((void *)far->scratch[i]);
+        }
         hd_free(far->process);
         hd_free(far->feeds);
         hd_free((void *)far->work.src);
         hd_free(far);
-    }
-}
-
-void hd_far_reset(hd_far_t *far) {
-    if (far) {
-        far->closed = 0;
-        /* relaxed: nobody is in an exchange of the board */
-        atomic_store_explicit(&far->prepared, 0, memory_order_relaxed);
     }
 }
 
@@ -86,11 +86,12 @@ hd_far_t *hd_far_of(const hd_op_t *op) {
     return atomic_load_explicit(&op->slot->far, memory_order_acquire);
 }
 
-hd_far_t *hd_far_install(const hd_op_t *op) {
+hd_far_t *hd_far_install(const hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
     hd_far_t *far = hd_far_of(op), *mine = far ? NULL : create(op->place.n);
     if (!mine) {
         return far;
     }
+    mine->arrived = arrived;
     /* acq_rel: publishes the arrays, or takes the winner's */
     if (atomic_compare_exchange_strong_explicit(&op->slot->far, &far, mine, memory_order_acq_rel,
                                                 memory_order_acquire)) {
@@ -100,91 +101,115 @@ hd_far_t *hd_far_install(const hd_op_t *op) {
     return far;
 }
 
-static layout_t layout_of(const hd_op_t *op) {
-    return lay_out(op->group->n, op->group->mapping.n);
-}
-
-static hd_window_place_t window_at(const hd_op_t *op, const hd_far_t *far, uint32_t ring,
-                                   size_t data, size_t bytes, uint32_t use) {
-    layout_t l = layout_of(op);
-    uint8_t *base = op->group->far + far->set * l.set;
+/* Window `use` of a ring whose data lie there in the set. */
+static hd_window_place_t window_at(const hd_far_t *far, size_t ring, size_t data, size_t bytes,
+                                   uint32_t use) {
     uint32_t w = use % HD_FAR_WINDOWS;
-    return (hd_window_place_t){(hd_window_t *)(void *)(base + l.words) +
-                                   (size_t)ring * HD_FAR_WINDOWS + w,
-                               base + data + w * bytes};
+    hd_window_t *word = (hd_window_t *)(void *)far->base;
+    return (hd_window_place_t){word + ring * HD_FAR_WINDOWS + w, far->base + data + w * bytes};
 }
 
 hd_window_place_t hd_far_in_window(const hd_op_t *op, const hd_far_t *far, uint32_t m,
                                    uint32_t use) {
-    uint32_t member = far->number[m];
-    size_t data = layout_of(op).in + (size_t)member * HD_FAR_WINDOWS * HD_FAR_LARGEST;
-    return window_at(op, far, member, data, HD_FAR_LARGEST, use);
+    (void)op;
+    size_t member = far->number[m], bytes = HD_FAR_LARGEST;
+    return window_at(far, member, far->in + member * HD_FAR_WINDOWS * bytes, bytes, use);
 }
 
 hd_window_place_t hd_far_out_window(const hd_op_t *op, const hd_far_t *far, uint32_t p,
                                     uint32_t use) {
-    uint32_t mapping = far->mapping[p];
-    size_t data = layout_of(op).out + (size_t)mapping * HD_FAR_WINDOWS * HD_FAR_LARGEST;
-    return window_at(op, far, op->group->n + mapping, data, HD_FAR_LARGEST, use);
+    size_t mapping = far->mapping[p], bytes = HD_FAR_LARGEST;
+    return window_at(far, op->group->n + mapping, far->out + mapping * HD_FAR_WINDOWS * bytes,
+                     bytes, use);
 }
 
-/* From process p to process q. */
 hd_window_place_t hd_far_pair_window(const hd_op_t *op, const hd_far_t *far, uint32_t p, uint32_t q,
                                      uint32_t use) {
-    uint32_t mappings = op->group->mapping.n, pair = far->mapping[p] * mappings + far->mapping[q];
-    size_t data = layout_of(op).pair + (size_t)pair * HD_FAR_WINDOWS * HD_FAR_PIECE;
-    return window_at(op, far, op->group->n + mappings + pair, data, HD_FAR_PIECE, use);
+    size_t mappings = op->group->mapping.n, bytes = HD_FAR_PIECE;
+    size_t pair = far->mapping[p] * mappings + far->mapping[q];
+    return window_at(far, op->group->n + mappings + pair, far->pair + pair * HD_FAR_WINDOWS * bytes,
+                     bytes, use);
 }
 
 /* --- sets ------------------------------------------------------------------------------------- */
 
-static pool_t *pool_of(const hd_op_t *op) {
-    return (pool_t *)(void *)(op->group->far + layout_of(op).pool);
+/* Where a set lies, which is mine, from the mapping's base; 0: there is no memory for it. */
+static uint64_t place_of(hd_group_t *group, const layout_t *l, uint32_t set) {
+    pool_t *pool = (pool_t *)(void *)group->far;
+    uint64_t *at = &pool->set[set].at;
+    if (!*at) {
+        uint8_t *base =
+            set < SETS ? group->far + l->first + set * l->set : hd_mapping_give(group, l->set);
+        *at = base ? (uint64_t)(base - group->mapping.base) : 0;
+    }
+    return *at;
 }
 
-/* A set that nobody has, now mine; its counts are 0. HD_FAR_NONE: there is none. */
-static uint32_t grab(const hd_op_t *op) {
-    layout_t l = layout_of(op);
-    _Atomic uint32_t *used = &pool_of(op)->used;
-    uint32_t before = atomic_load_explicit(used, memory_order_relaxed), set; /* a guess */
+static void give_back(hd_group_t *group, uint32_t set) {
+    pool_t *pool = (pool_t *)(void *)group->far;
+    /* release: what was done there, by all who finished a slice; pairs with grab */
+    atomic_fetch_and_explicit(&pool->used, ~(UINT64_C(1) << set), memory_order_release);
+}
+
+/* A set that nobody has, now mine, for what has not been in it yet. HD_FAR_NONE: there is none. */
+static uint32_t grab(hd_group_t *group, const layout_t *l) {
+    pool_t *pool = (pool_t *)(void *)group->far;
+    uint64_t before = atomic_load_explicit(&pool->used, memory_order_relaxed); /* a guess */
+    uint32_t set;
     do {
-        set = (uint32_t)__builtin_ctz(~before);
-        if (set >= SETS) {
+        if (before == UINT64_MAX) {
             return HD_FAR_NONE;
         }
+        set = (uint32_t)__builtin_ctzll(~before);
         /* acquire: those who had it have done all they do there; pairs with give_back */
-    } while (!atomic_compare_exchange_weak_explicit(used, &before, before | UINT32_C(1) << set,
+    } while (!atomic_compare_exchange_weak_explicit(&pool->used, &before,
+                                                    before | UINT64_C(1) << set,
                                                     memory_order_acquire, memory_order_relaxed));
-    hd_window_t *word = (hd_window_t *)(void *)(op->group->far + set * l.set + l.words);
-    for (size_t i = 0; i < (size_t)l.rings * HD_FAR_WINDOWS; i++) {
-        /* relaxed, both: published with exchange->far. Most were never used: they are only read */
-        if (atomic_load_explicit(&word[i].filled, memory_order_relaxed)) {
-            atomic_store_explicit(&word[i].filled, 0, memory_order_relaxed);
-            atomic_store_explicit(&word[i].emptied, 0, memory_order_relaxed);
-        }
+    if (!place_of(group, l, set)) {
+        give_back(group, set);
+        return HD_FAR_NONE;
     }
+    pool->set[set].epoch++;
     return set;
 }
 
-void hd_far_give_back(const hd_op_t *op, uint32_t set) {
-    /* release: what was done there, by all who finished a slice; pairs with grab */
-    atomic_fetch_and_explicit(&pool_of(op)->used, ~(UINT32_C(1) << set), memory_order_release);
+/* exchange->far is (epoch:32 | set + 1). */
+static uint64_t word_of(hd_group_t *group, uint32_t set) {
+    const pool_t *pool = (const pool_t *)(const void *)group->far;
+    return (uint64_t)pool->set[set].epoch << 32 | (set + 1);
 }
 
-/* The exchange's set; HD_FAR_NONE: it has none, and none is free. */
-uint32_t hd_far_set_of(const hd_op_t *op) {
+bool hd_far_take_set(const hd_op_t *op, hd_far_t *far) {
+    hd_group_t *group = op->group;
+    layout_t l = lay_out(group->n, group->mapping.n);
     /* acquire: pairs with the CAS below */
-    uint64_t set = atomic_load_explicit(&op->exchange->far, memory_order_acquire);
-    if (set) {
-        return (uint32_t)set - 1;
+    uint64_t word = atomic_load_explicit(&op->exchange->far, memory_order_acquire);
+    uint32_t mine = word ? HD_FAR_NONE : grab(group, &l);
+    if (mine != HD_FAR_NONE) {
+        uint64_t new = word_of(group, mine);
+        /* acq_rel: where it lies, or what who was first has */
+        if (atomic_compare_exchange_strong_explicit(&op->exchange->far, &word, new,
+                                                    memory_order_acq_rel, memory_order_acquire)) {
+            word = new;
+        } else {
+            give_back(group, mine);
+            hd_bell_ring(&group->home.bell); /* somebody may wait for a set */
+        }
     }
-    uint32_t mine = grab(op);
-    /* acq_rel: the counts, or those of who was first */
-    if (mine != HD_FAR_NONE &&
-        !atomic_compare_exchange_strong_explicit(&op->exchange->far, &set, (uint64_t)mine + 1,
-                                                 memory_order_acq_rel, memory_order_acquire)) {
-        hd_far_give_back(op, mine);
-        mine = (uint32_t)set - 1;
+    if (!word) {
+        return false;
     }
-    return mine;
+    far->set = (uint32_t)word - 1;
+    far->epoch = word >> 32 << 32;
+    far->base = group->mapping.base + place_of(group, &l, far->set);
+    far->in = l.in;
+    far->out = l.out;
+    far->pair = l.pair;
+    return true;
+}
+
+void hd_far_give_set(const hd_op_t *op, const hd_far_t *far) {
+    /* relaxed: whoever uses the slot next has seen the end line */
+    atomic_store_explicit(&op->exchange->far, 0, memory_order_relaxed);
+    give_back(op->group, far->set);
 }

@@ -32,6 +32,7 @@ static void dismantle(hd_group_t *group) {
     if (group->outside) { /* last: what the boards' flights use */
         group->outside->release(group->outside);
     }
+    hd_free(group->mapping.half);
     if (mapped) {
         hd_mapping_end(group);
         return;
@@ -42,12 +43,23 @@ static void dismantle(hd_group_t *group) {
     hd_free(hd_common(group));
 }
 
+/* One that two endpoints share ends. */
+static void forget_half(hd_group_t *group) {
+    hd_mapping_t *m = &group->mapping.first->mapping;
+    hd_group_t **half = &m->half[group->mapping.number - 1];
+    hd_lock(&m->lock);
+    *half = *half == group ? NULL : *half;
+    hd_unlock(&m->lock);
+}
+
 static void release(hd_home_t *home) {
     hd_group_t *group = (hd_group_t *)home;
     hd_checked(hd_group_check(group));
     hd_fork_forget(&group->fork_hook);
     if (!group->mapping.first) {
         hd_meetings_end(group->serial);
+    } else if (group->mapping.first->mapping.pairs) {
+        forget_half(group);
     }
     dismantle(group);
 }
@@ -158,6 +170,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     begin(group);
     group->serial = hd_serial();
     group->mapping.apart = config->apart;
+    group->mapping.pairs = config->pairs;
     configure(group, n, config);
     if (!furnish(group)) {
         hd_error("no memory for a team of %u endpoints", n);
@@ -208,6 +221,35 @@ hd_group_t *hd_group_again(hd_group_t *of, uint32_t number) {
     }
     hd_group_watch_forks(group);
     return group;
+}
+
+/* Unless the last reference has just been dropped. */
+static bool pins(hd_home_t *home) {
+    /* relaxed, both: under the lock under which its end is noticed */
+    uint32_t refs = atomic_load_explicit(&home->refs, memory_order_relaxed);
+    while (refs && !atomic_compare_exchange_weak_explicit(
+                       &home->refs, &refs, refs + 1, memory_order_relaxed, memory_order_relaxed)) {
+    }
+    return refs != 0;
+}
+
+/* Whoever comes first makes it. */
+static hd_group_t *again_with(hd_group_t *of, uint32_t ep) {
+    hd_mapping_t *m = &of->mapping;
+    hd_lock(&m->lock);
+    m->half = m->half ? m->half : hd_alloc(HD_LINE, (of->n + 1) / 2 * sizeof(hd_group_t *));
+    hd_group_t **half = m->half ? &m->half[ep / 2] : NULL, *group = NULL;
+    if (half && *half && pins(&(*half)->home)) {
+        group = *half;
+    } else if (half) {
+        group = *half = hd_group_again(of, ep / 2 + 1);
+    }
+    hd_unlock(&m->lock);
+    return group;
+}
+
+hd_group_t *hd_group_again_for(hd_group_t *of, uint32_t ep) {
+    return of->mapping.pairs ? again_with(of, ep) : hd_group_again(of, ep + 1);
 }
 
 /* Every endpoint said where it runs, and runs nowhere else; only then is the machine's tree not

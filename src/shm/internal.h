@@ -343,8 +343,6 @@ ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op));
 /* As hd_engine_cancel. */
 ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why);
 void hd_far_free(hd_far_t *far);
-/* The board's numbers begin anew. NULL is allowed. */
-void hd_far_reset(hd_far_t *far);
 
 /* --- work.c: what the units are --------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ typedef struct hd_group_config {
      * private. Not with `spanning` */
     uint32_t mappings;
     bool apart; /* mappings' members don't reach each other's buffers */
+    bool pairs; /* two endpoints share a mapping (hd_group_again_for) */
 } hd_group_config_t;
 
 enum { HD_FAR_MOST = 256 }; /* mappings that may be apart */
@@ -33,6 +34,9 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
 /* The same group in another mapping, of this number, from 1 to config.mappings: for endpoints that
  * join by it, and use nothing else of the group. One reference. NULL: no memory (logged). */
 hd_group_t *hd_group_again(hd_group_t *group, uint32_t number);
+/* The same for an endpoint of a group of this process alone: with its number, or, if two share a
+ * mapping, with the other one. */
+hd_group_t *hd_group_again_for(hd_group_t *group, uint32_t ep);
 static inline bool hd_group_is_mapped(const hd_group_t *group) {
     return group->mapping.base != NULL;
 }

@@ -320,6 +320,10 @@ typedef struct hd_mapping {
     hd_group_t *first;  /* that of this process which was made first; a reference. NULL: this one */
     _Atomic uint32_t settled; /* see hd_group_is_complete */
     bool apart; /* members of other mappings don't reach this one's buffers, nor it theirs */
+    /* Of the first, where two endpoints share a mapping: those that only one of them has yet */
+    bool pairs;
+    hd_lock_t lock;
+    hd_group_t **half;
 } hd_mapping_t;
 
 struct hd_group {

@@ -33,7 +33,7 @@
  * ringer has published. The membarrier is the one that reaches all processes. Such bells are not
  * watched.
  *
- * tests/model/park_model.c explores all of this.
+ * tests/model/park_model.c explores all of this, and far_bell_model.c what far bells have.
  */
 #include "threads/threads.h"
 
