@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -56,8 +57,13 @@ static ucc_status_t fail(hd_node_segment_t *segment, const char *what, int error
     return status_of(error);
 }
 
-ucc_status_t hd_segment_create(size_t bytes, hd_node_segment_t *segment) {
+size_t hd_segment_most(void) {
     struct rlimit limit;
+    bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return limited && limit.rlim_cur < LONG_MAX ? (size_t)limit.rlim_cur : LONG_MAX;
+}
+
+ucc_status_t hd_segment_create(size_t bytes, hd_node_segment_t *segment) {
     *segment = (hd_node_segment_t){.fd = -1, .bytes = bytes};
     if (bytes == 0) {
         hd_warn("a segment of no bytes is asked for");
@@ -67,10 +73,9 @@ ucc_status_t hd_segment_create(size_t bytes, hd_node_segment_t *segment) {
         return fail(segment, "ftruncate", EFBIG);
     }
     /* Beyond the limit, ftruncate would end the process by SIGXFSZ. */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        bytes > limit.rlim_cur) {
-        hd_warn("no shared memory of %zu bytes: the limit of a file's size (ulimit -f) is %llu",
-                bytes, (unsigned long long)limit.rlim_cur);
+    if (bytes > hd_segment_most()) {
+        hd_warn("no shared memory of %zu bytes: the limit of a file's size (ulimit -f) is %zu",
+                bytes, hd_segment_most());
         return UCC_ERR_NO_RESOURCE;
     }
     (void)hd_descriptors_reserve(1);

@@ -12,6 +12,9 @@ typedef struct hd_node_segment {
     size_t bytes;
 } hd_node_segment_t;
 
+/* No segment can have more bytes: the process's limit of files, if it has one. */
+size_t hd_segment_most(void);
+
 /* Makes a segment of so many bytes, all zero, which take memory when they are first written. The
  * number may be far larger than the memory that there is.
  *

@@ -15,13 +15,12 @@
  * Most of it is never touched, and costs address space alone.
  */
 #define _GNU_SOURCE
+#include "node/segment.h"
 #include "shm/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -76,32 +75,19 @@ static bool has_room(size_t bytes, uint32_t n) {
     return room != MAP_FAILED && munmap(room, all) == 0;
 }
 
-/* A file that is longer than this would be the process's end. */
-static size_t longest_file(void) {
-    struct rlimit limit;
-    bool known = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    return known ? (size_t)limit.rlim_cur : SIZE_MAX;
-}
-
-/* Maps so many shared bytes for the first time, of n times. */
+/* Maps so many shared bytes for the first time, of n times; NULL: no memory. */
 static uint8_t *map(size_t bytes, uint32_t n) {
-    bool possible = bytes <= longest_file() && has_room(bytes, n);
-    int memory = possible ? memfd_create("heddle", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
-    uint8_t *base = NULL;
-    if (memory < 0) {
-        errno = possible ? errno : ENOMEM;
+    hd_node_segment_t segment;
+    void *at = NULL;
+    if (!has_room(bytes, n) || hd_segment_create(bytes, &segment) != UCC_OK) {
         return NULL;
     }
-    if (ftruncate(memory, (off_t)bytes) == 0 &&
-        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-        base = reserve(bytes);
-    }
-    if (base && mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                     memory, 0) == MAP_FAILED) {
+    uint8_t *base = reserve(bytes);
+    if (base && hd_segment_map(&segment, base, &at) != UCC_OK) {
         unmap(base, bytes);
         base = NULL;
     }
-    close(memory);
+    hd_segment_close(&segment);
     return base;
 }
 
@@ -129,13 +115,12 @@ hd_group_t *hd_mapping_create(uint32_t n, size_t least) {
     }
     for (size_t some = up(most, page_size()); !base && some > bytes;
          some = up(some / 4, page_size())) {
-        base = map(some, n);
+        base = some <= hd_segment_most() ? map(some, n) : NULL;
         bytes = base ? some : bytes;
     }
     base = base ? base : map(bytes, n);
     if (!base) {
-        hd_error("no memory that can be mapped more than once, of %zu bytes: %s", bytes,
-                 strerror(errno));
+        hd_error("no memory of %zu bytes that can be mapped %u times", bytes, n);
         return NULL;
     }
     return begin(base, bytes, n, 0);
