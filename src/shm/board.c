@@ -12,8 +12,12 @@ static size_t shared_bytes(uint32_t depth) {
     return sizeof(hd_shared_t) + depth * sizeof(hd_lane_t);
 }
 
+static uint32_t slices_of(const hd_group_t *group, uint32_t n) {
+    return n > group->slices ? n : group->slices;
+}
+
 uint32_t hd_board_slices(const hd_board_t *board) {
-    return board->n > board->group->slices ? board->n : board->group->slices;
+    return slices_of(board->group, board->n);
 }
 
 /* --- in a mapping ----------------------------------------------------------------------------- */
@@ -21,7 +25,7 @@ uint32_t hd_board_slices(const hd_board_t *board) {
 /* How far from the board's place in a mapping its parts lie; those of which there are several stand
  * so far from each other. */
 typedef struct layout {
-    size_t head, entry, exchange, block[2], blocks, slice, slices, buffers, each_buffers;
+    size_t head, entry, exchange, block[2], slice, slices, buffers, each_buffers;
     size_t shared, each_shared, lines, each_lines, staging, each_staging, bytes;
 } layout_t;
 
@@ -34,8 +38,7 @@ static layout_t lay_out(const hd_group_t *group, uint32_t n, uint32_t depth, siz
     layout_t l = {0};
     bool large = entry == 0;
     const hd_tree_t *tree[2] = {canonical, by_topology};
-    uint32_t slices = n > group->slices ? n : group->slices;
-    size_t each = large ? PAGE : HD_LINE_PAIR, at = 0;
+    size_t each = large ? PAGE : HD_LINE_PAIR, at = 0, of_one = shared_bytes(depth);
     l.head = hd_mapping_place(&at, sizeof(hd_head_t), HD_LINE_PAIR);
     l.entry = hd_mapping_place(&at, entry, HD_LINE_PAIR);
     l.exchange = hd_mapping_place(&at, depth * sizeof(hd_exchange_t), HD_LINE_PAIR);
@@ -43,12 +46,10 @@ static layout_t lay_out(const hd_group_t *group, uint32_t n, uint32_t depth, siz
         size_t blocks = large ? (size_t)n * HD_TREE_MAX_LEVELS : tree[t] ? tree[t]->n_slots : 0;
         l.block[t] = hd_mapping_place(&at, depth * blocks * sizeof(hd_block_t), HD_LINE_PAIR);
     }
-    l.slices = slices * sizeof(hd_slice_t);
+    l.slices = slices_of(group, n) * sizeof(hd_slice_t);
     l.slice = hd_mapping_place(&at, depth * l.slices, HD_LINE_PAIR);
     l.each_buffers = ((size_t)n * 3 * sizeof(void *) + HD_LINE - 1) / HD_LINE * HD_LINE;
     l.buffers = hd_mapping_place(&at, depth * l.each_buffers, HD_LINE_PAIR);
-    size_t of_one = 0;
-    hd_mapping_place(&of_one, shared_bytes(depth), 1);
     l.each_shared = hd_mapping_place(&of_one, 0, each);
     l.shared = hd_mapping_place(&at, n * l.each_shared, each);
     l.each_lines = depth * group->lines_per_slot * sizeof(hd_data_line_t);
@@ -138,7 +139,8 @@ hd_work_t *hd_board_create_work(const hd_board_t *board, uint32_t slot) {
 static void place(hd_board_t *board) {
     layout_t l = layout_of(board);
     board->head = (hd_head_t *)(void *)(board->at + l.head);
-    board->entry = (struct hd_match_entry *)(void *)(board->at + l.entry);
+    board->entry =
+        board->entry_bytes ? (struct hd_match_entry *)(void *)(board->at + l.entry) : NULL;
     board->exchange = (hd_exchange_t *)(void *)(board->at + l.exchange);
     for (uint32_t i = 0; i < board->n; i++) {
         board->shared[i] = (hd_shared_t *)(void *)(board->at + l.shared + i * l.each_shared);
@@ -175,9 +177,6 @@ hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth, size_
         !board->member || !board->shared || !create_blocks(board, 0) || !create_blocks(board, 1)) {
         hd_board_destroy(board);
         return NULL;
-    }
-    if (!entry) {
-        board->entry = NULL;
     }
     return board;
 }
@@ -227,14 +226,15 @@ static void place_rings(const hd_board_t *board, hd_member_t *member, uint32_t i
 hd_member_t *hd_board_add_member(hd_board_t *board, uint32_t i) {
     size_t shared_too = board->at ? 0 : shared_bytes(board->depth);
     hd_member_t *member = hd_alloc(HD_LINE_PAIR, sizeof(hd_member_t) + shared_too);
-    if (member && board->at) {
-        member_init(member, board->shared[i]);
+    if (!member) {
+        return NULL;
+    }
+    hd_shared_t *shared = board->at ? board->shared[i] : (hd_shared_t *)(member + 1);
+    member_init(member, shared);
+    board->member[i] = member;
+    if (board->at) {
         place_rings(board, member, i);
-        board->member[i] = member;
-    } else if (member) {
-        hd_shared_t *shared = (hd_shared_t *)(member + 1);
-        member_init(member, shared);
-        board->member[i] = member;
+    } else {
         /* release: for those who look who has joined (stall.c); others know that all have */
         __atomic_store_n(&board->shared[i], shared, __ATOMIC_RELEASE);
     }
@@ -280,11 +280,11 @@ static void reset_shared(const hd_board_t *board, hd_shared_t *shared) {
 }
 
 /* All that was ever claimed, by whichever mapping. */
-static void reset_work(hd_board_t *board, uint32_t d) {
+static void reset_work(const hd_board_t *board, uint32_t d) {
     /* relaxed: nobody uses the board */
-    hd_work_t *work = atomic_load_explicit(&board->slot[d].work, memory_order_relaxed);
-    layout_t l = board->at ? layout_of(board) : (layout_t){0};
+    const hd_work_t *work = atomic_load_explicit(&board->slot[d].work, memory_order_relaxed);
     if (board->at) {
+        layout_t l = layout_of(board);
         memset(board->at + l.slice + d * l.slices, 0, l.slices);
     } else if (work) {
         memset(work->slice, 0, hd_board_slices(board) * sizeof(hd_slice_t));

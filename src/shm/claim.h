@@ -8,6 +8,8 @@
 
 #define HD_CLAIM_CLOSED ((uint64_t)1 << 31) /* in a claim word: no unit is claimed any more */
 
+#define HD_CLAIM_NEXT (HD_CLAIM_CLOSED - 1) /* below it: the next unit */
+
 /* What words carry of an exchange's number, in their upper halves. */
 static inline uint64_t hd_generation(uint64_t k) {
     return k << 32;

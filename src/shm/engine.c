@@ -35,7 +35,7 @@
 enum { CHUNKS_PER_STEP = 64 };
 
 #define CLOSED    HD_CLAIM_CLOSED
-#define NEXT_MASK (CLOSED - 1)
+#define NEXT_MASK HD_CLAIM_NEXT
 
 static uint64_t generation(const hd_op_t *op) {
     return hd_generation(op->place.k);
@@ -96,7 +96,8 @@ static const hd_work_t *work_seen(const hd_op_t *op, view_t *view) {
         }
         break;
     }
-    view->work = (hd_work_t){work->slice, view->src, view->dst, view->call, true};
+    view->work =
+        (hd_work_t){.slice = work->slice, .src = view->src, .dst = view->dst, .call = view->call};
     return &view->work;
 }
 
@@ -324,7 +325,7 @@ static void take_turn(void *arg) {
     turn->worked = work_on_claimed(turn->op, turn->work, turn->slice);
 }
 
-static void end_turn(hd_op_t *op) {
+void hd_engine_end_turn(hd_op_t *op) {
     hd_unlock(&op->exchange->turn);
     hd_bell_ring(&op->group->home.bell); /* members that were refused may sleep */
 }
@@ -338,7 +339,7 @@ static void abandon_turn(hd_task_t *task) {
     /* relaxed: see work_on_claimed */
     atomic_store_explicit(&op->place.member->shared->at_work, 0, memory_order_relaxed);
     finish_claimed(op, op->turn, slice, slice->units, 1);
-    end_turn(op);
+    hd_engine_end_turn(op);
 }
 
 /* The user's reduction never runs concurrently in one exchange: whoever finds it taken comes back
@@ -358,7 +359,7 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
     turn_t turn = {.op = op, .work = work, .slice = s};
     op->turn = s;
     hd_callback_run(&op->task, take_turn, &turn, abandon_turn);
-    end_turn(op);
+    hd_engine_end_turn(op);
     return turn.worked;
 }
 

@@ -85,7 +85,7 @@ ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
     };
     uint8_t type = op->call.type;
     hd_assert(!op->plan.express || hd_family[type].express);
-    if (op->plan.path == HD_PATH_FAR || (hd_coll[type].vector && op->group->mapping.apart)) {
+    if (op->plan.path == HD_PATH_FAR || (hd_coll[type].vector && op->group->apart)) {
         return hd_coll[type].vector ? start_apart : start_far;
     }
     if (!hd_coll[type].vector) {

@@ -49,8 +49,6 @@
 
 enum { CHUNKS_PER_STEP = 64 };
 
-#define NEXT_MASK (HD_CLAIM_CLOSED - 1)
-
 /* The kinds of slices. EXECUTE of pairs is NEAR. */
 enum { FEED = 0, EXECUTE, DRAIN };
 
@@ -71,19 +69,15 @@ typedef struct piece {
     size_t at, bytes; /* in the block, or in all of it where there are none */
 } piece_t;
 
-/* Bytes of the block of a position, as far as this process knows: of an allgatherv what it
- * expects. */
-static size_t block_of(const hd_op_t *op, uint32_t position) {
-    const hd_coll_t *coll = coll_of(op);
-    return coll->vector ? hd_vector_count(&op->call.receive, position) * op->call.element
-                        : op->call.bytes;
+/* By rounds: from one member to all, each of whom has a place for each member's block. */
+static bool gathers(const hd_op_t *op) {
+    return !coll_of(op)->reducing && !coll_of(op)->bcast;
 }
 
-/* Where the block of a position begins in a buffer that has all of them. */
-static size_t displacement(const hd_call_t *call, uint32_t position) {
-    return hd_coll[call->type].vector
-               ? hd_vector_displacement(&call->receive, position) * call->element
-               : position * call->bytes;
+/* Bytes of the block of a position, as this member's call has it. */
+static size_t block_of(const hd_op_t *op, uint32_t position) {
+    return coll_of(op)->vector ? hd_vector_count(&op->call.receive, position) * op->call.element
+                               : op->call.bytes;
 }
 
 /* One position for each process, and the data in one piece; else one for each member's block. */
@@ -106,51 +100,57 @@ static uint32_t pieces(const hd_op_t *op, size_t bytes) {
     return (uint32_t)((bytes + op->plan.window - 1) / op->plan.window);
 }
 
-/* Does the result of a position's pieces go to this near member? */
+/* Whose the result of a position's pieces is. */
+typedef enum audience { TO_ALL, TO_ROOT, TO_OWNER } audience_t;
+
+static audience_t audience_of(const hd_op_t *op) {
+    switch (op->call.type) {
+    case HD_REDUCE:
+        return TO_ROOT;
+    case HD_REDUCE_SCATTER:
+    case HD_REDUCE_SCATTERV:
+        return TO_OWNER;
+    default:
+        return TO_ALL;
+    }
+}
+
+/* Does a position's piece go to this near member? */
 static bool receives(const hd_op_t *op, uint32_t position, uint32_t m) {
-    switch (op->call.type) {
-    case HD_REDUCE:
+    switch (audience_of(op)) {
+    case TO_ROOT:
         return m == op->call.root;
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
+    case TO_OWNER:
         return m == position;
-    case HD_EXSCAN:
-        return m > 0;
-    default:
-        return true;
+    case TO_ALL:
+        break;
     }
+    return op->call.type != HD_EXSCAN || m > 0;
 }
 
-/* Where member m, a near one, wants that piece. */
-static uint8_t *wanted_at(const hd_far_t *far, piece_t p, uint32_t m) {
-    const hd_call_t *call = far->work.call[m];
-    bool gathers = call->type == HD_ALLGATHER || call->type == HD_ALLGATHERV;
-    return hd_at(far->work.dst[m], p.at + (gathers ? displacement(call, p.position) : 0));
-}
-
-/* Processes that read the `out` windows of a position's executor. */
-static uint32_t readers_of(const hd_op_t *op, const hd_far_t *far, uint32_t position) {
-    switch (op->call.type) {
-    case HD_REDUCE:
-        return far->process[op->call.root] != far->executor[position];
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
+/* Processes that read the `out` windows of this executor. */
+static uint32_t readers_of(const hd_op_t *op, const hd_far_t *far, uint32_t executor) {
+    switch (audience_of(op)) {
+    case TO_ROOT:
+        return far->process[op->call.root] != executor;
+    case TO_OWNER:
         return 0;
-    default:
-        return far->processes - 1;
+    case TO_ALL:
+        break;
     }
+    return far->processes - 1;
 }
 
+/* Does this process read others' `out` windows? */
 static bool drains(const hd_op_t *op, const hd_far_t *far) {
-    switch (op->call.type) {
-    case HD_REDUCE:
-        return far->process[op->call.root] == far->mine;
-    case HD_REDUCE_SCATTER:
-    case HD_REDUCE_SCATTERV:
-        return false;
-    default:
-        return true;
-    }
+    audience_t audience = audience_of(op);
+    return audience == TO_ALL || (audience == TO_ROOT && far->process[op->call.root] == far->mine);
+}
+
+/* Where member m, a near one, wants a piece; of what is gathered, in its place for that block. */
+static uint8_t *wanted_at(const hd_op_t *op, const hd_far_t *far, piece_t p, uint32_t m) {
+    void *at = gathers(op) ? hd_work_taken(&far->work, m, p.position).at : far->work.dst[m];
+    return hd_at(at, p.at);
 }
 
 /* --- preparing -------------------------------------------------------------------------------- */
@@ -429,11 +429,11 @@ static uint32_t out_use_of(const hd_far_t *far, uint32_t round, uint32_t positio
 
 static bool execution_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
     uint32_t round = unit / far->n_own, position = far->own[unit % far->n_own];
-    uint32_t readers = readers_of(op, far, position);
+    uint32_t readers = readers_of(op, far, far->mine);
     for (uint32_t m = 0; coll_of(op)->reducing && m < far->n; m++) {
         if (far->process[m] != far->mine) {
             uint32_t use = in_use_of(far, far->process[m], round, position);
-            if (!hd_far_is_filled(far, hd_far_in_window(op, far, m, use), use)) {
+            if (!hd_far_is_filled(far, hd_far_in_window(far, m, use), use)) {
                 return false;
             }
         }
@@ -445,8 +445,8 @@ static bool execution_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t 
 static bool round_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
     if (kind == FEED) {
         uint32_t use = unit / far->near;
-        return hd_far_is_empty(far, hd_far_in_window(op, far, far->member[unit % far->near], use),
-                               use, 1);
+        return hd_far_is_empty(far, hd_far_in_window(far, far->member[unit % far->near], use), use,
+                               1);
     }
     if (kind == EXECUTE) {
         return execution_is_ready(op, far, unit);
@@ -456,28 +456,39 @@ static bool round_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind
     return hd_far_is_filled(far, hd_far_out_window(op, far, far->executor[position], use), use);
 }
 
+/* Where a near member's operand of a piece begins. */
+static const uint8_t *operand_at(const hd_op_t *op, const hd_far_t *far, piece_t p, uint32_t m) {
+    const hd_vector_t *blocks = &op->call.receive;
+    size_t before = is_windowed(op) ? 0
+                    : coll_of(op)->vector
+                        ? hd_vector_displacement(blocks, p.position) * op->call.element
+                        : p.position * op->call.bytes;
+    return hd_at(far->work.src[m], before + p.at);
+}
+
 static ucc_status_t feed(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
     uint32_t use = unit / far->near, m = far->member[unit % far->near];
     piece_t p = piece_of(op, far, use / far->n_other, far->other[use % far->n_other]);
-    hd_window_place_t to = hd_far_in_window(op, far, m, use);
-    size_t at = p.at + (is_windowed(op) ? 0 : displacement(&op->call, p.position));
+    hd_window_place_t to = hd_far_in_window(far, m, use);
     if (p.bytes) {
-        hd_copy(to.data, (const uint8_t *)far->work.src[m] + at, p.bytes, HD_STORES_PLAIN);
+        hd_copy(to.data, operand_at(op, far, p, m), p.bytes, HD_STORES_PLAIN);
     }
     hd_far_fill(far, to, use);
     return UCC_OK;
 }
 
+/* The window that has a far member's operand of a piece. */
+static hd_window_place_t fed_by(const hd_far_t *far, uint32_t m, uint32_t round,
+                                uint32_t position) {
+    return hd_far_in_window(far, m, in_use_of(far, far->process[m], round, position));
+}
+
 /* Operands of a piece: those of near members, and `in` windows. */
 static const void **operands(const hd_op_t *op, const hd_far_t *far, piece_t p) {
     const void **source = (const void **)far->scratch[op->place.me];
-    size_t at = p.at + (is_windowed(op) ? 0 : displacement(&op->call, p.position));
     for (uint32_t m = 0; m < far->n; m++) {
-        uint32_t process = far->process[m];
-        source[m] =
-            process == far->mine
-                ? (const uint8_t *)far->work.src[m] + at
-                : hd_far_in_window(op, far, m, in_use_of(far, process, p.round, p.position)).data;
+        source[m] = far->process[m] == far->mine ? operand_at(op, far, p, m)
+                                                 : fed_by(far, m, p.round, p.position).data;
     }
     return source;
 }
@@ -505,7 +516,7 @@ static ucc_status_t execute_reduction(const hd_op_t *op, const hd_far_t *far, pi
     for (uint32_t i = 0; i < far->near; i++) {
         uint32_t m = far->member[i];
         if (receives(op, p.position, m)) {
-            target[near++] = wanted_at(far, p, m);
+            target[near++] = wanted_at(op, far, p, m);
         }
     }
     if (!goes_out) {
@@ -521,44 +532,45 @@ static ucc_status_t execute_reduction(const hd_op_t *op, const hd_far_t *far, pi
     return status;
 }
 
-/* Bytes that a near member expects in a position's block of an allgather(v). */
-static size_t expected_of(const hd_far_t *far, uint32_t m, uint32_t position) {
-    const hd_call_t *call = far->work.call[m];
-    return hd_coll[call->type].vector ? hd_vector_count(&call->receive, position) * call->element
-                                      : call->bytes;
+/* Do all near members expect so many bytes in a block that is gathered? */
+static ucc_status_t check_block(const hd_op_t *op, const hd_far_t *far, uint32_t position,
+                                size_t block) {
+    for (uint32_t i = 0; i < far->near; i++) {
+        size_t expected = hd_work_taken(&far->work, far->member[i], position).bytes;
+        if (expected != block) {
+            return hd_op_say_sizes(op, position, far->member[i], block, expected);
+        }
+    }
+    return UCC_OK;
 }
 
 /* What one member has for all. */
 static ucc_status_t execute_copy(const hd_op_t *op, const hd_far_t *far, piece_t p,
                                  hd_window_place_t out, bool goes_out) {
-    bool gathers = !coll_of(op)->bcast;
-    uint32_t from = gathers ? p.position : op->call.root;
+    uint32_t from = gathers(op) ? p.position : op->call.root;
     const uint8_t *src = (const uint8_t *)far->work.src[from] + p.at;
     size_t block = far->work.call[from]->bytes;
-    for (uint32_t i = 0; i < far->near; i++) {
-        uint32_t m = far->member[i];
-        if (gathers && expected_of(far, m, p.position) != block) {
-            return hd_op_say_sizes(op, from, m, block, expected_of(far, m, p.position));
-        }
-        uint8_t *dst = wanted_at(far, p, m);
-        if (p.bytes && dst != src) {
+    ucc_status_t status = gathers(op) ? check_block(op, far, from, block) : UCC_OK;
+    for (uint32_t i = 0; status == UCC_OK && p.bytes && i < far->near; i++) {
+        uint8_t *dst = wanted_at(op, far, p, far->member[i]);
+        if (dst != src) {
             hd_copy(dst, src, p.bytes, op->plan.stores);
         }
     }
-    if (goes_out) {
+    if (status == UCC_OK && goes_out) {
         out.word->block = block;
         out.word->rounds = far->rounds;
+        if (p.bytes) {
+            hd_copy(out.data, src, p.bytes, HD_STORES_PLAIN);
+        }
     }
-    if (goes_out && p.bytes) {
-        hd_copy(out.data, src, p.bytes, HD_STORES_PLAIN);
-    }
-    return UCC_OK;
+    return status;
 }
 
 static ucc_status_t execute(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
     uint32_t round = unit / far->n_own, position = far->own[unit % far->n_own];
     piece_t p = piece_of(op, far, round, position);
-    bool goes_out = readers_of(op, far, position) > 0;
+    bool goes_out = readers_of(op, far, far->mine) > 0;
     hd_window_place_t out = {0};
     if (goes_out) {
         out = hd_far_out_window(op, far, far->mine, unit);
@@ -574,8 +586,7 @@ static ucc_status_t execute(const hd_op_t *op, const hd_far_t *far, uint32_t uni
     }
     for (uint32_t m = 0; coll->reducing && m < far->n; m++) {
         if (far->process[m] != far->mine) {
-            hd_far_empty(far, hd_far_in_window(op, far, m,
-                                               in_use_of(far, far->process[m], round, position)));
+            hd_far_empty(far, fed_by(far, m, round, position));
         }
     }
     if (goes_out) {
@@ -590,23 +601,20 @@ static ucc_status_t drain(const hd_op_t *op, const hd_far_t *far, uint32_t unit)
     const hd_coll_t *coll = coll_of(op);
     piece_t p = piece_of(op, far, round, position);
     hd_window_place_t from = hd_far_out_window(op, far, far->executor[position], use);
-    bool gathers = !coll->reducing && !coll->bcast;
-    if (gathers && from.word->rounds != far->rounds) {
+    if (gathers(op) && from.word->rounds != far->rounds) {
         hd_error("%s: endpoints of several processes expect blocks of different sizes",
                  hd_op_type_name(op));
         return UCC_ERR_INVALID_PARAM;
     }
-    for (uint32_t i = 0; gathers && i < far->near; i++) {
-        size_t expected = expected_of(far, far->member[i], position);
-        if (from.word->block != expected) {
-            return hd_op_say_sizes(op, position, far->member[i], from.word->block, expected);
-        }
+    ucc_status_t status = gathers(op) ? check_block(op, far, position, from.word->block) : UCC_OK;
+    if (status != UCC_OK) {
+        return status;
     }
     for (uint32_t i = 0; p.bytes && i < far->near; i++) {
         uint32_t m = far->member[i];
         const uint8_t *piece = coll->prefix ? from.data + m * op->plan.window : from.data;
         if (receives(op, position, m)) {
-            hd_copy(wanted_at(far, p, m), piece, p.bytes, op->plan.stores);
+            hd_copy(wanted_at(op, far, p, m), piece, p.bytes, op->plan.stores);
         }
     }
     hd_far_empty(far, from);
@@ -650,7 +658,7 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
     for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
         hd_slice_t *slice = &far->slice[kind];
         uint64_t units = count_units(op, far, kind);
-        if (units >= NEXT_MASK) {
+        if (units >= HD_CLAIM_NEXT) {
             hd_error("%s: too much for so small pieces", hd_op_type_name(op));
             return UCC_ERR_NOT_SUPPORTED;
         }
@@ -713,7 +721,7 @@ static uint32_t claim(const hd_op_t *op, hd_far_t *far, uint32_t kind) {
     /* acquire: if we go on to claim, the CAS repeats it */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
     for (;;) {
-        uint32_t next = (uint32_t)(word & NEXT_MASK);
+        uint32_t next = (uint32_t)(word & HD_CLAIM_NEXT);
         if (!hd_is_generation(word, gen) || (word & HD_CLAIM_CLOSED) || next >= slice->units ||
             !is_ready(op, far, kind, next)) {
             return HD_FAR_NONE;
@@ -775,11 +783,6 @@ static void take_turn(void *arg) {
     turn->worked = work_on_claimed(turn->op, turn->far, EXECUTE);
 }
 
-static void end_turn(hd_op_t *op) {
-    hd_unlock(&op->exchange->turn);
-    hd_bell_ring(&op->group->home.bell); /* members that were refused may sleep */
-}
-
 /* The user's reduction did not return: its unit counts as finished, and failed. */
 static void abandon_turn(hd_task_t *task) {
     hd_op_t *op = (hd_op_t *)task;
@@ -787,14 +790,14 @@ static void abandon_turn(hd_task_t *task) {
     /* relaxed: see work_on_claimed */
     atomic_store_explicit(&op->place.member->shared->at_work, 0, memory_order_relaxed);
     finish(op, hd_far_of(op), EXECUTE);
-    end_turn(op);
+    hd_engine_end_turn(op);
 }
 
 static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, hd_far_t *far) {
     const hd_slice_t *slice = &far->slice[EXECUTE];
     /* acquire: only a look; the claim repeats it */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
-    uint32_t next = (uint32_t)(word & NEXT_MASK);
+    uint32_t next = (uint32_t)(word & HD_CLAIM_NEXT);
     if (hd_group_poisoned(op->group) != UCC_OK || (word & HD_CLAIM_CLOSED) ||
         next >= slice->units || !is_ready(op, far, EXECUTE, next) ||
         !hd_lock_try(&op->exchange->turn)) {
@@ -802,7 +805,7 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, hd_far_t *fa
     }
     turn_t turn = {.op = op, .far = far};
     hd_callback_run(&op->task, take_turn, &turn, abandon_turn);
-    end_turn(op);
+    hd_engine_end_turn(op);
     return turn.worked;
 }
 
@@ -856,17 +859,14 @@ static ucc_status_t wait(hd_op_t *op) {
     return work(op);
 }
 
-/* Which buffers the others of this process read, and write. */
+/* Which buffers the others of this process read, and write: as families tell the engine. */
 static void expose(const hd_op_t *op, hd_far_t *far) {
     const hd_call_t *call = &op->call;
+    const hd_coll_t *coll = coll_of(op);
+    /* in place, a reduce_scatter's call has its operand as the source already */
+    bool operand = coll->pairwise || (coll->reducing && coll->source == HD_WHOLE);
     uint32_t me = op->place.me;
-    const hd_coll_t *coll = &hd_coll[call->type];
-    far->work.src[me] = coll->bcast                        ? call->src
-                        : coll->pairwise && call->in_place ? call->dst
-                        : coll->reducing && call->in_place && call->type != HD_REDUCE_SCATTER &&
-                                call->type != HD_REDUCE_SCATTERV
-                            ? call->dst
-                            : call->src;
+    far->work.src[me] = operand ? hd_call_operand(call) : call->src;
     /* a bcast's buffer is its source, at all */
     far->work.dst[me] = coll->bcast ? (void *)(uintptr_t)call->src : call->dst;
     far->work.call[me] = call;
@@ -920,7 +920,7 @@ ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why) {
         /* acq_rel: claims before it are known, claims after it fail */
         uint64_t word =
             atomic_fetch_or_explicit(&slice->claim, HD_CLAIM_CLOSED, memory_order_acq_rel);
-        uint32_t claimed = (uint32_t)(word & NEXT_MASK);
+        uint32_t claimed = (uint32_t)(word & HD_CLAIM_NEXT);
         /* acquire: pairs with the finisher; its accesses are over */
         quiet &= atomic_load_explicit(&slice->finished, memory_order_acquire) ==
                  (hd_generation(op->place.k) | claimed);

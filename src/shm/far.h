@@ -26,7 +26,7 @@ typedef struct hd_window {
 } hd_window_t;
 
 /* One window, wherever it is. */
-typedef struct place {
+typedef struct hd_window_place {
     hd_window_t *word;
     uint8_t *data;
 } hd_window_place_t;
@@ -55,7 +55,7 @@ struct hd_far {
     uint32_t *executor, *rank; /* by position; rank: among its executor's */
     uint32_t *own, *other;     /* positions that this process executes, or does not; ascending */
     uint32_t *share;           /* by process: positions of a round that it executes */
-    uint32_t n_own, n_other, readers;
+    uint32_t n_own, n_other;
     uint32_t *feeds, *takes; /* by pairs: parts to and from each member, of each near one */
     uint32_t room;           /* of so many near ones */
     ucc_status_t (*arrived)(hd_op_t *op); /* hd_arrived */
@@ -71,8 +71,7 @@ hd_far_t *hd_far_of(const hd_op_t *op);
 hd_far_t *hd_far_install(const hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op));
 
 /* The windows of a member's ring, of a process's, and of a pair's, for the use of this number. */
-hd_window_place_t hd_far_in_window(const hd_op_t *op, const hd_far_t *far, uint32_t m,
-                                   uint32_t use);
+hd_window_place_t hd_far_in_window(const hd_far_t *far, uint32_t m, uint32_t use);
 hd_window_place_t hd_far_out_window(const hd_op_t *op, const hd_far_t *far, uint32_t p,
                                     uint32_t use);
 /* From process p to process q. */

@@ -109,9 +109,7 @@ static hd_window_place_t window_at(const hd_far_t *far, size_t ring, size_t data
     return (hd_window_place_t){word + ring * HD_FAR_WINDOWS + w, far->base + data + w * bytes};
 }
 
-hd_window_place_t hd_far_in_window(const hd_op_t *op, const hd_far_t *far, uint32_t m,
-                                   uint32_t use) {
-    (void)op;
+hd_window_place_t hd_far_in_window(const hd_far_t *far, uint32_t m, uint32_t use) {
     size_t member = far->number[m], bytes = HD_FAR_LARGEST;
     return window_at(far, member, far->in + member * HD_FAR_WINDOWS * bytes, bytes, use);
 }

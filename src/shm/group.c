@@ -58,7 +58,7 @@ static void release(hd_home_t *home) {
     hd_fork_forget(&group->fork_hook);
     if (!group->mapping.first) {
         hd_meetings_end(group->serial);
-    } else if (group->mapping.first->mapping.pairs) {
+    } else if (group->mapping.first->config.pairs) {
         forget_half(group);
     }
     dismantle(group);
@@ -86,7 +86,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     p.labels = hd_mapping_place(&at, n * sizeof(*group->labels), HD_LINE);
     p.homes = hd_mapping_place(&at, n * sizeof(*group->home_of), HD_LINE);
     p.match = hd_mapping_place(&at, hd_match_bytes(group->n), HD_LINE_PAIR);
-    size_t far = group->mapping.apart ? hd_far_bytes(group->n, mappings) : 0;
+    size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
     p.end = hd_mapping_place(&at, 0, 4096);
     return p;
@@ -104,7 +104,7 @@ static bool furnish(hd_group_t *group) {
         group->labels = (uint64_t *)(void *)(base + p.labels);
         group->home_of = (uint32_t *)(void *)(base + p.homes);
         group->match = hd_match_create(group, base + p.match);
-        group->far = group->mapping.apart ? base + p.far : NULL;
+        group->far = group->apart ? base + p.far : NULL;
         group->windows = p.far;
         group->windows_end = p.end;
         base += p.board;
@@ -123,6 +123,8 @@ static bool furnish(hd_group_t *group) {
 
 /* Before the group has any memory: what the configuration says. */
 static void configure(hd_group_t *group, uint32_t n, const hd_group_config_t *config) {
+    group->config = *config;
+    group->apart = config->apart;
     group->n = group->team_n = n;
     group->depth = config->depth;
     group->persistent_depth = config->persistent_depth;
@@ -150,7 +152,7 @@ static hd_group_t *allocate(uint32_t n, const hd_group_config_t *config) {
         hd_common_t *common = hd_alloc(HD_LINE_PAIR, sizeof(*common) + sizeof(hd_group_t));
         return common ? (hd_group_t *)(void *)(common + 1) : NULL;
     }
-    hd_group_t of_so_many = {.mapping.apart = config->apart};
+    hd_group_t of_so_many = {.n = 0};
     configure(&of_so_many, n, config);
     places_t p = places_of(&of_so_many, config->mappings + 1);
     hd_group_t *group = hd_mapping_create(config->mappings + 1, p.end);
@@ -169,8 +171,6 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     }
     begin(group);
     group->serial = hd_serial();
-    group->mapping.apart = config->apart;
-    group->mapping.pairs = config->pairs;
     configure(group, n, config);
     if (!furnish(group)) {
         hd_error("no memory for a team of %u endpoints", n);
@@ -194,26 +194,7 @@ hd_group_t *hd_group_again(hd_group_t *of, uint32_t number) {
     }
     begin(group);
     group->serial = of->serial;
-    group->mapping.apart = of->mapping.apart;
-    group->n = group->team_n = of->n;
-    group->depth = of->depth;
-    group->persistent_depth = of->persistent_depth;
-    group->flat_max = of->flat_max;
-    group->lines_max = of->lines_max;
-    group->lines_per_slot = of->lines_per_slot;
-    group->staged_slot = of->staged_slot;
-    group->staged_max = of->staged_max;
-    group->direct_above = of->direct_above;
-    group->chunk = of->chunk;
-    group->streaming_min = of->streaming_min;
-    group->check = of->check;
-    group->two_sided = of->two_sided;
-    group->slices = of->slices;
-    group->staging_slot = of->staging_slot;
-    group->stall = of->stall;
-    group->timeout = of->timeout;
-    group->arrival = of->arrival;
-    group->tree_choice = of->tree_choice;
+    configure(group, of->n, &of->config);
     if (!furnish(group)) {
         hd_error("no memory for a team of %u endpoints", group->n);
         dismantle(group);
@@ -249,7 +230,7 @@ static hd_group_t *again_with(hd_group_t *of, uint32_t ep) {
 }
 
 hd_group_t *hd_group_again_for(hd_group_t *of, uint32_t ep) {
-    return of->mapping.pairs ? again_with(of, ep) : hd_group_again(of, ep + 1);
+    return of->config.pairs ? again_with(of, ep) : hd_group_again(of, ep + 1);
 }
 
 /* Every endpoint said where it runs, and runs nowhere else; only then is the machine's tree not

@@ -329,6 +329,8 @@ void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint3
  * everybody is told of the end. */
 bool hd_engine_count_slice(hd_exchange_t *x, uint32_t slices);
 void hd_engine_end(hd_group_t *group, hd_exchange_t *x, uint64_t k);
+/* Gives back the exchange's turn in the user's reduction. */
+void hd_engine_end_turn(hd_op_t *op);
 /* Has everybody been told? *status: what came of it. */
 bool hd_engine_has_ended(hd_op_t *op, ucc_status_t *status);
 

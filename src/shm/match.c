@@ -222,20 +222,28 @@ static void keep(hd_match_t *match, uint32_t number, hd_board_t *board) {
     atomic_store_explicit(slot_of(match, number), board, memory_order_release);
 }
 
-void hd_match_destroy(hd_match_t *match) {
-    if (!match) {
-        return;
-    }
+/* By who is alone: each board that this mapping has. */
+static void for_each(const hd_match_t *match, void (*does)(hd_board_t *board)) {
     for (uint32_t c = 0; c < CHUNKS; c++) {
-        /* relaxed, both: the last reference */
+        /* relaxed, both: see above */
         _Atomic(hd_board_t *) *chunk = atomic_load_explicit(&match->chunk[c], memory_order_relaxed);
         for (uint32_t i = 0; chunk && i < UINT32_C(1) << c; i++) {
             hd_board_t *board = atomic_load_explicit(&chunk[i], memory_order_relaxed);
             if (board) {
-                hd_board_destroy(board);
+                does(board);
             }
         }
-        hd_free((void *)chunk);
+    }
+}
+
+void hd_match_destroy(hd_match_t *match) {
+    if (!match) {
+        return;
+    }
+    for_each(match, hd_board_destroy);
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        /* relaxed: the last reference */
+        hd_free((void *)atomic_load_explicit(&match->chunk[c], memory_order_relaxed));
     }
     for (uint32_t i = 0; match->ordinals && i < match->n_shards; i++) {
         hd_ordinals_end(&match->ordinals[i]);
@@ -248,46 +256,55 @@ void hd_match_destroy(hd_match_t *match) {
     hd_free(match);
 }
 
-/* A board like this in this mapping; at: see hd_board_create. of_set: its members, if it is for
- * active sets, else 0. */
-static hd_board_t *make_board(hd_group_t *group, uint32_t of_set, uint32_t depth, uint8_t *at,
-                              hd_tree_t *own) {
-    uint32_t n = of_set ? of_set : group->n;
-    const hd_tree_t *by_n = of_set ? own : group->board->tree[0];
-    const hd_tree_t *by_topology = of_set ? own : group->board->tree[1];
-    hd_board_t *board = hd_board_create(group, n, depth, entry_bytes(n), by_n, by_topology, at);
-    bool complete = board;
-    for (uint32_t i = 0; complete && i < n; i++) {
-        /* Which endpoints a set's members are changes with its use. */
-        complete =
-            !at || of_set || group->board->member[i] ? hd_board_add_member(board, i) != NULL : true;
+/* The trees of a board: those of the group, or of an active set's boards one of their own, which is
+ * NULL if they are flat. */
+typedef struct trees {
+    const hd_tree_t *by_number, *by_topology;
+    hd_tree_t *own;
+} trees_t;
+
+/* of_set: members of a board for active sets; 0: it is for all endpoints. False: no memory. */
+static bool find_trees(const hd_group_t *group, uint32_t of_set, trees_t *trees) {
+    *trees = (trees_t){group->board->tree[0], group->board->tree[1], NULL};
+    if (!of_set) {
+        return true;
     }
-    if (!complete && board) {
-        hd_board_destroy(board);
-    }
-    if (complete) {
-        board->own_tree = own;
-    }
-    return complete ? board : NULL;
+    ucc_status_t status =
+        hd_plan_is_flat(group, of_set) ? UCC_OK : hd_tree_by_number(of_set, &trees->own);
+    trees->by_number = trees->by_topology = trees->own;
+    return status == UCC_OK;
 }
 
-/* The tree of an active set's boards: *own, NULL if they are flat. False: no memory. */
-static bool plant(const hd_group_t *group, uint32_t of_set, hd_tree_t **own) {
-    *own = NULL;
-    return !of_set || hd_plan_is_flat(group, of_set) || hd_tree_by_number(of_set, own) == UCC_OK;
+/* Takes over the trees' own one. at: see hd_board_create. NULL: no memory. */
+static hd_board_t *make_board(hd_group_t *group, uint32_t of_set, uint32_t depth, uint8_t *at,
+                              const trees_t *trees) {
+    uint32_t n = of_set ? of_set : group->n;
+    hd_board_t *board =
+        hd_board_create(group, n, depth, entry_bytes(n), trees->by_number, trees->by_topology, at);
+    if (!board) {
+        if (trees->own) {
+            hd_tree_destroy(trees->own);
+        }
+        return NULL;
+    }
+    board->own_tree = trees->own;
+    for (uint32_t i = 0; i < n; i++) {
+        /* In a mapping, of this one's endpoints; of a set, those are others with each use. */
+        bool mine = !at || of_set || group->board->member[i];
+        if (mine && !hd_board_add_member(board, i)) {
+            hd_board_destroy(board);
+            return NULL;
+        }
+    }
+    return board;
 }
 
 /* The board that lies at a seat, in this mapping. */
-static hd_board_t *sit_down(hd_group_t *group, uint32_t of_set, uint32_t depth, uint8_t *at) {
-    hd_tree_t *own;
-    if (!plant(group, of_set, &own)) {
-        return NULL;
-    }
-    hd_board_t *board = make_board(group, of_set, depth, at, own);
-    if (!board && own) {
-        hd_tree_destroy(own);
-    }
-    return board;
+static hd_board_t *sit_down(hd_group_t *group, seat_t seat) {
+    trees_t trees;
+    return find_trees(group, seat.of_set, &trees)
+               ? make_board(group, seat.of_set, seat.depth, group->mapping.base + seat.at, &trees)
+               : NULL;
 }
 
 /* NULL: no memory (logged). */
@@ -297,10 +314,8 @@ static hd_board_t *board_of(hd_match_t *match, uint32_t number) {
         return board;
     }
     hd_assert(match->seat);
-    seat_t seat = match->seat[number];
-    uint8_t *at = match->group->mapping.base + seat.at;
     hd_board_t *mine =
-        make_chunk(match, number) ? sit_down(match->group, seat.of_set, seat.depth, at) : NULL;
+        make_chunk(match, number) ? sit_down(match->group, match->seat[number]) : NULL;
     if (!mine) {
         hd_error("no memory for an exchange that others have opened");
         return NULL;
@@ -360,32 +375,37 @@ static bool number_board(hd_match_t *match, hd_board_t *board, seat_t seat) {
     return true;
 }
 
+/* Room for a new board in the mapping, if there is one. False: it has none left. */
+static bool find_seat(hd_group_t *group, const trees_t *trees, seat_t *seat, uint8_t **at) {
+    uint32_t n = seat->of_set ? seat->of_set : group->n;
+    *at = NULL;
+    if (!group->match->seat) {
+        return true;
+    }
+    *at = hd_mapping_give(group, hd_board_bytes(group, n, seat->depth, entry_bytes(n),
+                                                trees->by_number, trees->by_topology));
+    seat->at = *at ? (uint64_t)(*at - group->mapping.base) : 0;
+    return *at;
+}
+
 /* A new board, with its number. */
 static hd_board_t *add_board(hd_group_t *group, uint32_t of_set, uint32_t depth) {
-    hd_match_t *match = group->match;
-    uint32_t n = of_set ? of_set : group->n;
-    hd_tree_t *own;
-    uint8_t *at = NULL;
-    if (!plant(group, of_set, &own)) {
+    seat_t seat = {.of_set = of_set, .depth = depth};
+    trees_t trees;
+    uint8_t *at;
+    if (!find_trees(group, of_set, &trees)) {
         return NULL;
     }
-    if (match->seat) {
-        const hd_tree_t *tree[2] = {of_set ? own : group->board->tree[0],
-                                    of_set ? own : group->board->tree[1]};
-        at = hd_mapping_give(group,
-                             hd_board_bytes(group, n, depth, entry_bytes(n), tree[0], tree[1]));
-    }
-    hd_board_t *board = at || !match->seat ? make_board(group, of_set, depth, at, own) : NULL;
-    if (!board) {
-        if (own) {
-            hd_tree_destroy(own);
+    if (!find_seat(group, &trees, &seat, &at)) {
+        if (trees.own) {
+            hd_tree_destroy(trees.own);
         }
         return NULL;
     }
-    if (!number_board(match, board,
-                      (seat_t){at ? (uint64_t)(at - group->mapping.base) : 0, of_set, depth})) {
+    hd_board_t *board = make_board(group, of_set, depth, at, &trees);
+    if (board && !number_board(group->match, board, seat)) {
         hd_board_destroy(board);
-        return NULL;
+        board = NULL;
     }
     return board;
 }
@@ -582,16 +602,7 @@ void hd_match_unlock(hd_match_t *match) {
         hd_lock_forget(&match->table->guard.lock);
     }
     hd_lock_forget(&match->lock);
-    for (uint32_t c = 0; c < CHUNKS; c++) {
-        /* relaxed, both: the caller is alone */
-        _Atomic(hd_board_t *) *chunk = atomic_load_explicit(&match->chunk[c], memory_order_relaxed);
-        for (uint32_t i = 0; chunk && i < UINT32_C(1) << c; i++) {
-            hd_board_t *board = atomic_load_explicit(&chunk[i], memory_order_relaxed);
-            if (board) {
-                hd_board_unlock(board);
-            }
-        }
-    }
+    for_each(match, hd_board_unlock);
 }
 
 void hd_match_leave(hd_board_t *board) {

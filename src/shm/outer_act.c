@@ -99,7 +99,7 @@ bool hd_outer_ready(const hd_exchange_ref_t *t, uint32_t s, uint32_t ready) {
 static bool claim_unit(const hd_exchange_ref_t *t, hd_slice_t *slice, uint32_t *unit) {
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
     do {
-        *unit = (uint32_t)(word & (HD_CLAIM_CLOSED - 1));
+        *unit = (uint32_t)(word & HD_CLAIM_NEXT);
         if (!hd_is_generation(word, hd_generation(t->k)) || (word & HD_CLAIM_CLOSED) ||
             *unit >= slice->units) {
             return false;

@@ -404,7 +404,7 @@ hd_plan_t hd_plan_here(const hd_group_t *group, const hd_call_t *call, const hd_
         return plan_without_data(&f);
     }
     hd_plan_t plan = plan_near(group, call, place);
-    return group->mapping.apart ? plan_apart(&plan, call, place->n) : plan;
+    return group->apart ? plan_apart(&plan, call, place->n) : plan;
 }
 
 hd_regime_t hd_plan_release(size_t bytes) {

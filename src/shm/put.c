@@ -37,7 +37,7 @@ static uint8_t *at_peer(const hd_op_t *op, const uint8_t *buffer, uint32_t i) {
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes) {
     const struct hd_region *region = op->group->region;
     uintptr_t base = (uintptr_t)region[op->place.me].address, at = (uintptr_t)buffer;
-    if (op->group->mapping.apart) {
+    if (op->group->apart) {
         return false; /* peers' parts are not mapped here */
     }
     for (uint32_t i = 0; i < op->place.n; i++) {

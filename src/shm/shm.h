@@ -9,24 +9,6 @@
 
 /* --- group.c ---------------------------------------------------------------------------------- */
 
-typedef struct hd_group_config {
-    uint32_t depth, persistent_depth, flat_max;
-    size_t lines_max, staged_max, direct_above, chunk;
-    size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
-    bool two_sided, check;
-    int arrival;             /* hd_cfg_arrival_t */
-    int tree;                /* hd_cfg_tree_t */
-    uint64_t stall, timeout; /* ticks; 0: never */
-    uint32_t staging_min;    /* bytes of a member's staging slot, at least; a multiple of a line */
-    uint32_t slices;         /* most slices of an exchange, if there are fewer members */
-    bool spanning; /* operations may have an outer stage (outer.h): all arrive by a tree */
-    /* its memory can be mapped, also by others, so many times more (hd_group_again); 0: it is
-     * private. Not with `spanning` */
-    uint32_t mappings;
-    bool apart; /* mappings' members don't reach each other's buffers */
-    bool pairs; /* two endpoints share a mapping (hd_group_again_for) */
-} hd_group_config_t;
-
 enum { HD_FAR_MOST = 256 }; /* mappings that may be apart */
 
 /* One reference, for the creator. */

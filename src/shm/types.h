@@ -319,12 +319,29 @@ typedef struct hd_mapping {
     uint32_t n, number; /* how many there are, and which of them this is */
     hd_group_t *first;  /* that of this process which was made first; a reference. NULL: this one */
     _Atomic uint32_t settled; /* see hd_group_is_complete */
-    bool apart; /* members of other mappings don't reach this one's buffers, nor it theirs */
-    /* Of the first, where two endpoints share a mapping: those that only one of them has yet */
-    bool pairs;
+    /* Of the first, where two endpoints share a mapping: by pair, that which one of them has; under
+     * the lock */
     hd_lock_t lock;
     hd_group_t **half;
 } hd_mapping_t;
+
+typedef struct hd_group_config {
+    uint32_t depth, persistent_depth, flat_max;
+    size_t lines_max, staged_max, direct_above, chunk;
+    size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
+    bool two_sided, check;
+    int arrival;             /* hd_cfg_arrival_t */
+    int tree;                /* hd_cfg_tree_t */
+    uint64_t stall, timeout; /* ticks; 0: never */
+    uint32_t staging_min;    /* bytes of a member's staging slot, at least; a multiple of a line */
+    uint32_t slices;         /* most slices of an exchange, if there are fewer members */
+    bool spanning; /* operations may have an outer stage (outer.h): all arrive by a tree */
+    /* its memory can be mapped, also by others, so many times more (hd_group_again); 0: it is
+     * private. Not with `spanning` */
+    uint32_t mappings;
+    bool apart; /* mappings' members don't reach each other's buffers */
+    bool pairs; /* two endpoints share a mapping (hd_group_again_for) */
+} hd_group_config_t;
 
 struct hd_group {
     hd_home_t home; /* must stay first */
@@ -370,7 +387,9 @@ struct hd_group {
     hd_fork_hook_t fork_hook; /* see leave.c */
     uint32_t forks;           /* hd_forks() when it was made */
     _Atomic bool said_inherited;
+    hd_group_config_t config; /* as given */
     hd_mapping_t mapping;
+    bool apart;        /* members of other mappings don't reach this one's buffers, nor it theirs */
     uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
     uint8_t *far;      /* windows (far.c); NULL: there are none */
     size_t windows, windows_end; /* where those lie, from the mapping's base */

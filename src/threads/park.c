@@ -168,6 +168,8 @@ static __attribute__((noinline)) void wake_far(hd_bell_t *bell) {
         }
     }
 }
+
+/* How long a bell is watched after the last one fell asleep there. */
 static uint64_t watch_ticks(void) {
     enum { US = 20000 };
     return US * hd_ticks_per_us;
