@@ -14,11 +14,12 @@
  *
  * Properties: nobody sleeps for ever.
  */
+#include "buffered.h"
 #include "explorer.h"
 
 #include <string.h>
 
-enum { MAX_THREADS = 4, BUFFER = 5 };
+enum { MAX_THREADS = 4 };
 
 /* memory: one cell each */
 enum {
@@ -79,10 +80,6 @@ enum {
     GONE
 };
 
-typedef struct store {
-    uint8_t cell, value;
-} store_t;
-
 typedef struct thread {
     uint8_t at;
     uint8_t awaits; /* a sleeper: events, a bit each */
@@ -91,8 +88,7 @@ typedef struct thread {
     uint8_t cursor; /* membarrier: threads done */
     uint8_t others; /* were asleep when it came */
     uint8_t rings, word, note;
-    uint8_t n_stores;
-    store_t buffer[BUFFER];
+    model_buffer_t stores;
 } thread_t;
 
 typedef struct state {
@@ -145,31 +141,20 @@ static void start(void *state, uint32_t of, uint32_t which) {
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static uint8_t load(const state_t *s, const thread_t *t, uint8_t cell) {
-    for (uint8_t i = t->n_stores; i-- > 0;) {
-        if (t->buffer[i].cell == cell) {
-            return t->buffer[i].value;
-        }
-    }
-    return s->memory[cell];
+    return model_load(s->memory, &t->stores, cell);
 }
 
 static void put(thread_t *t, uint8_t cell, uint8_t value) {
-    t->buffer[t->n_stores++] = (store_t){cell, value};
+    model_store(&t->stores, cell, value);
 }
 
 static bool drain(state_t *s, thread_t *t) {
-    if (!t->n_stores) {
-        return false;
-    }
-    s->memory[t->buffer[0].cell] = t->buffer[0].value;
-    memmove(t->buffer, t->buffer + 1, sizeof(t->buffer) - sizeof(t->buffer[0]));
-    t->buffer[--t->n_stores] = (store_t){0, 0};
-    return true;
+    return model_drain(s->memory, &t->stores);
 }
 
 /* A read-modify-write: false if the buffer is not empty, as it must be. */
 static bool add(state_t *s, const thread_t *t, uint8_t cell, uint8_t value) {
-    if (t->n_stores) {
+    if (t->stores.n) {
         return false;
     }
     s->memory[cell] = (uint8_t)(s->memory[cell] + value);
@@ -177,7 +162,7 @@ static bool add(state_t *s, const thread_t *t, uint8_t cell, uint8_t value) {
 }
 
 static bool take_lock(state_t *s, const thread_t *t) {
-    return !t->n_stores && !s->memory[LOCK] && add(s, t, LOCK, 1);
+    return !t->stores.n && !s->memory[LOCK] && add(s, t, LOCK, 1);
 }
 
 /* --- a sleeper -------------------------------------------------------------------------------- */
@@ -275,7 +260,7 @@ static bool step_sleep(state_t *s, thread_t *t) {
         model_say("hd_night_sleep: %s", t->at == D_LOCK ? "rung" : "not rung");
         return true;
     default: /* S_SLEEP: the kernel compares, and lets it fall asleep, in one step */
-        if (t->n_stores) {
+        if (t->stores.n) {
             return false;
         }
         t->at = s->memory[WORD] == t->word ? S_ASLEEP : S_WORD;
@@ -320,7 +305,7 @@ static bool step_ringer(state_t *s, thread_t *t) {
         model_say("hd_bell_ring: %u sleepers", load(s, t, SLEEPERS));
         return true;
     case R_FENCE:
-        return !t->n_stores || bug == NO_FENCE;
+        return !t->stores.n || bug == NO_FENCE;
     case R_ASLEEP:
         t->at = load(s, t, ASLEEP) ? R_NOTE : GONE;
         return true;
@@ -357,7 +342,7 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
         model_say("(a store reaches memory)");
         return drain(s, t);
     }
-    if (t->n_stores == BUFFER) {
+    if (t->stores.n == MODEL_BUFFER) {
         return false; /* full: it must drain first */
     }
     if (t->at >= R_STORE) {

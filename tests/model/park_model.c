@@ -22,11 +22,13 @@
  *
  * Properties: nobody sleeps for ever; nobody touches the word of a sleeper that has left.
  */
+#include "buffered.h"
 #include "explorer.h"
 
 #include <string.h>
 
 enum { MAX_THREADS = 4, MAX_BELLS = 2, MAX_SLEEPERS = 2, BUFFER = 4 };
+_Static_assert((int)BUFFER <= (int)MODEL_BUFFER, "there is room for it");
 
 /* memory: one cell each */
 enum {
@@ -113,10 +115,6 @@ enum {
     GONE
 };
 
-typedef struct store {
-    uint8_t cell, value;
-} store_t;
-
 typedef struct thread {
     uint8_t at;
     uint8_t after_ring; /* where to go on */
@@ -129,8 +127,7 @@ typedef struct thread {
     uint8_t begins;     /* it began the watch of its bell */
     uint8_t seen;       /* the word, before it sleeps */
     uint8_t mine;       /* waking: those on the bell's word */
-    uint8_t n_stores;
-    store_t buffer[BUFFER];
+    model_buffer_t stores;
 } thread_t;
 
 typedef struct state {
@@ -211,31 +208,20 @@ static void start(void *state, uint32_t variant, uint32_t which) {
 /* --- memory ----------------------------------------------------------------------------------- */
 
 static uint8_t load(const state_t *s, const thread_t *t, uint8_t cell) {
-    for (uint8_t i = t->n_stores; i-- > 0;) {
-        if (t->buffer[i].cell == cell) {
-            return t->buffer[i].value;
-        }
-    }
-    return s->memory[cell];
+    return model_load(s->memory, &t->stores, cell);
 }
 
 static void put(thread_t *t, uint8_t cell, uint8_t value) {
-    t->buffer[t->n_stores++] = (store_t){cell, value};
+    model_store(&t->stores, cell, value);
 }
 
 static bool drain(state_t *s, thread_t *t) {
-    if (!t->n_stores) {
-        return false;
-    }
-    s->memory[t->buffer[0].cell] = t->buffer[0].value;
-    memmove(t->buffer, t->buffer + 1, sizeof(t->buffer) - sizeof(t->buffer[0]));
-    t->buffer[--t->n_stores] = (store_t){0, 0};
-    return true;
+    return model_drain(s->memory, &t->stores);
 }
 
 /* For read-modify-writes: true if the buffer is empty, as it must be. */
 static uint8_t *modify(state_t *s, const thread_t *t, uint8_t cell) {
-    return t->n_stores ? NULL : &s->memory[cell];
+    return t->stores.n ? NULL : &s->memory[cell];
 }
 
 static bool try_lock(state_t *s, const thread_t *t, uint8_t cell) {
@@ -354,7 +340,7 @@ static void step_task(const state_t *s, thread_t *t) {
 static bool step_groups(state_t *s, thread_t *t) {
     switch (t->at) {
     case S_GROUPS_TRY:
-        if (t->n_stores) {
+        if (t->stores.n) {
             return false;
         }
         if (try_lock(s, t, RUNNER_LOCK)) {
@@ -375,7 +361,7 @@ static bool step_groups(state_t *s, thread_t *t) {
         t->at = S_LOCK;
         return true;
     case S_LAST_TRY:
-        if (t->n_stores) {
+        if (t->stores.n) {
             return false;
         }
         if (try_lock(s, t, RUNNER_LOCK)) {
@@ -403,7 +389,7 @@ static bool step_groups(state_t *s, thread_t *t) {
 
 /* hd_park_fence: the barrier reaches one thread per step. */
 static bool step_barrier(state_t *s, thread_t *t) {
-    if (t->fenced && bug != WATCHED_WITHOUT_FENCE && t->n_stores) {
+    if (t->fenced && bug != WATCHED_WITHOUT_FENCE && t->stores.n) {
         return false;
     }
     if (cfg.fallback || bug == NO_MEMBARRIER || t->fenced || t->cursor == n_threads) {
@@ -461,7 +447,7 @@ static bool step_sleep(state_t *s, thread_t *t, uint8_t me) {
         return true;
     }
     case S_SLEEP:
-        if (t->n_stores) {
+        if (t->stores.n) {
             return false;
         }
         model_say("hd_park_until: the word is %u", s->memory[word_of(me)]);
@@ -583,7 +569,7 @@ static bool step_fence(state_t *s, thread_t *t) {
     uint8_t cell = (uint8_t)(SLEEPERS_0 + t->bell);
     switch (t->at) {
     case R_FENCE:
-        if (t->n_stores && bug != WATCHED_WITHOUT_FENCE) {
+        if (t->stores.n && bug != WATCHED_WITHOUT_FENCE) {
             return false;
         }
         model_say("hd_bell_wake: fence; bell %u has %u", t->bell, load(s, t, cell));
@@ -684,7 +670,7 @@ static bool step_wake(state_t *s, thread_t *t) {
         t->at = R_WAKE_ALL;
         return true;
     default: /* R_WAKE_ALL: a system call, by which stores have reached memory */
-        if (t->n_stores) {
+        if (t->stores.n) {
             return false;
         }
         for (uint8_t i = 0; i < cfg.sleepers && shares_word(); i++) {
@@ -726,7 +712,7 @@ static bool step(void *state, uint32_t actor, uint32_t choice) {
         model_say("(a store reaches memory)");
         return drain(s, t);
     }
-    if (t->n_stores == BUFFER) {
+    if (t->stores.n == BUFFER) {
         return false; /* full: it must drain first */
     }
     switch (t->at) {
