@@ -111,7 +111,7 @@ Test(processes, that_hang_die_or_fail_are_noticed) {
     shape_t shape = shape_even(2, 1);
     cr_expect(processes_run(&shape, 20, hangs_or_dies, "go").ok);
     outcome_t hung = processes_run(&shape, 0.2, hangs_or_dies, "hang");
-    cr_expect(!hung.ok && WIFSIGNALED(hung.status[0]) && hung.status[1] == 0);
+    cr_expect(!hung.ok && WIFSIGNALED(hung.status[0])); /* the other one may be late, too */
     outcome_t died = processes_run(&shape, 20, hangs_or_dies, "die");
     cr_expect(!died.ok && WIFSIGNALED(died.status[1]));
     outcome_t failed = processes_run(&shape, 20, hangs_or_dies, "fail");
