@@ -3,6 +3,7 @@
  * places.
  */
 #include "api/api.h"
+#include "form/kin.h"
 #include "request/engine.h"
 #include "span/span.h"
 #include "threads/callback.h"
@@ -247,7 +248,8 @@ static void refuse(const heddle_group_params_t *p, ucc_status_t why) {
 /* Aligned as strictly as symmetric_constraints can ask for. */
 static ucc_status_t give_memory(heddle_group_t *g) {
     for (uint32_t i = 0; g->params.symmetric_bytes && i < g->params.endpoints; i++) {
-        struct hd_region *region = &g->group->region[i];
+        uint32_t member = hd_group_member(g->group, hd_form_number(g->group, i));
+        struct hd_region *region = &g->group->region[member];
         region->address = hd_alloc_part(g->params.symmetric_bytes);
         region->bytes = g->params.symmetric_bytes;
         region->owned = true;
@@ -301,6 +303,8 @@ static ucc_status_t build(heddle_group_t *g) {
     status = furnish(g);
     if (status != UCC_OK && hd_group_crossing(g->group)) { /* the other processes have theirs */
         hd_crossing_abort(hd_group_crossing(g->group), status);
+    } else if (status != UCC_OK) { /* and those that share memory with this one */
+        hd_group_poison(g->group, status);
     }
     return status;
 }
@@ -497,7 +501,7 @@ static ucc_status_t take_place(heddle_group_t *g, uint32_t index, const hd_local
     team->ordering = g->params.ordering;
     team->sync_type = g->params.sync_type;
     team->outstanding_colls = g->params.outstanding_colls;
-    return hd_team_attach(team, g->group, hd_group_number(g->group, index), where);
+    return hd_team_attach(team, g->group, hd_form_number(g->group, index), where);
 }
 
 /* A thread that joins twice may be the one that drives both endpoints. */

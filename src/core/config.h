@@ -82,6 +82,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */
     HD_CFG_LIB_REPRODUCIBLE,     /* choice: hd_cfg_reproducible_t */
     HD_CFG_LIB_TEAM_IDS,         /* choice: hd_cfg_team_ids_t */
+    HD_CFG_LIB_NODE,             /* bool */
     HD_CFG_LIB_NET,              /* bool */
     HD_CFG_LIB_NET_LIBRARY,      /* string: file, or empty */
     HD_CFG_LIB_NET_SHM,          /* bool */

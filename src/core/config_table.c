@@ -268,6 +268,14 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
              "any, which must be the same at all members then, or by the order in which they "
              "are made. auto: by ids if a process of the context is THREAD_MULTIPLE. One "
              "process that says so is enough."},
+    [HD_CFG_LIB_NODE] = {.scope = HD_CFG_SCOPE_LIB,
+                         .type = HD_CFG_BOOL,
+                         .name = "NODE",
+                         .value = "n",
+                         .meaning =
+                             "Whether the processes of a team that all live on one machine share "
+                             "memory instead of using the network. Not complete yet: see "
+                             "docs/processes.md."},
     [HD_CFG_LIB_NET] = {.scope = HD_CFG_SCOPE_LIB,
                         .type = HD_CFG_BOOL,
                         .name = "NET",

@@ -32,8 +32,17 @@ static bool is_inherited(ucc_team_h parent) {
     return true;
 }
 
+/* Returns whether the parent's processes share memory, and logs that. */
+static bool is_shared(ucc_team_h parent) {
+    bool shared = hd_kin_span(parent->group);
+    if (shared) {
+        hd_error("no team can be made yet from one whose processes share memory (NODE=y)");
+    }
+    return shared;
+}
+
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
-    if (is_inherited(parent)) {
+    if (is_inherited(parent) || is_shared(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_team_h team = heir(parent);
@@ -78,7 +87,7 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
 }
 
 ucc_status_t hd_team_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h *out) {
-    if (is_inherited(parent)) {
+    if (is_inherited(parent) || is_shared(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     if (!parent->crossing) {
@@ -93,7 +102,7 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const hd_list_t *list, ucc_tea
     uint32_t me;
     hd_known_t known = {
         .scope = parent->group->serial, .lock = &parent->lock, .lists = &parent->lists};
-    if (is_inherited(parent)) {
+    if (is_inherited(parent) || is_shared(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_status_t status = hd_form_check_list(list, parent->n, parent->ep, &me);

@@ -174,7 +174,9 @@ static void give_up(ucc_team_h team, ucc_status_t why) {
     if (!group && f->meeting && f->step == STEP_MEET) {
         group = hd_form_made_group(f->meeting); /* that of those who have come */
     }
-    if (!group && f->process) {
+    if (!group && f->roll.together) {
+        hd_kin_fail(f->roll.kin, why);
+    } else if (!group && f->process) {
         hd_form_refuse(team, why);
     } else if (group) {
         hd_group_poison(group, why);
@@ -211,6 +213,8 @@ static void note_wait(ucc_team_h team) {
         hd_crossing_awaits(team->crossing, &what);
     } else {
         hd_text_add(&what, f->step == STEP_COMPLETE ? "the last endpoint to finish joining"
+                           : f->step == STEP_ROLL && f->roll.step == HD_ROLL_SHARE
+                               ? "other processes of its machine, to share memory with"
                            : f->step == STEP_ROLL && f->roll.step == HD_ROLL_OPEN
                                ? "the network to be opened"
                                : "its oob allgather, which not all may have called");

@@ -1,7 +1,7 @@
 /* internal.h: the state of an endpoint that forms a team, and what the files of form/ call of each
  * other. Nobody outside form/ includes this: others call what form.h declares.
  *
- * Each file calls only those before it in this list: record.c, roll.c (roll.h), context_group.c,
+ * Each file calls only those before it in this list: record.c, kin.c (kin.h), roll.c (roll.h), context_group.c,
  * handle.c, span.c, meet.c, split.c, oob.c, processes.c, form.c, shrink.c, derive.c. The sections
  * below stand in this order.
  */
@@ -32,7 +32,9 @@ struct hd_forming {
      * team in one process has no span. Whoever makes the group gives span and net to its
      * crossing. */
     hd_roll_t roll;
-    hd_net_process_t *process; /* as the net knows them; NULL: all live in this process */
+    hd_group_config_t group_config; /* the roll's */
+    /* as the net knows them; NULL: all live in this process, or in processes that share memory */
+    hd_net_process_t *process;
     uint64_t wire;             /* names a team of several processes on the network */
     /* Of a team that is made of the survivors of another one: a reference, and its endpoints'
      * numbers there, which live as long as the meeting. NULL, both: it is not. */

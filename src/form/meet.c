@@ -60,12 +60,17 @@ static void *make_group(void *arg) {
     /* An endpoint that had gone before this one came to the meeting may have left another meeting,
      * with a group of its own. */
     ucc_status_t status = look_around(team);
-    if (status == UCC_OK && f->process) {
+    if (status == UCC_OK && f->roll.together) {
+        group = hd_kin_found(f->roll.kin);
+    } else if (status == UCC_OK && f->process) {
         status = hd_form_make_crossing(team, f->roll.all, &group);
     } else if (status == UCC_OK) {
         hd_group_config_t config = hd_team_group_config(team->lib, team->sync_type, team->n);
         group = hd_group_create(team->n, &config);
         status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
+    }
+    if (!group && f->roll.together) {
+        hd_kin_fail(f->roll.kin, status); /* the other processes have theirs */
     }
     if (!group) {
         if (f->process) {

@@ -156,11 +156,14 @@ static ucc_status_t meet(ucc_team_h team) {
     if (i == team->n) {
         return hd_form_start_meeting(team, &key, team->n, me, true);
     }
+    f->group_config = hd_team_group_config(team->lib, team->sync_type, team->n);
+    f->roll.group_config = &f->group_config;
     hd_roll_take(&f->roll);
     if (f->roll.trouble == UCC_OK) {
         const hd_span_t *span = f->roll.span;
         f->roll.trouble = hd_form_start_meeting(team, &key, hd_span_count(span, span->mine),
                                                 span->local_of[me], true);
+        f->roll.meeting = f->meeting;
     }
     f->step = STEP_ROLL;
     return UCC_OK;
@@ -196,11 +199,12 @@ ucc_status_t hd_form_call_roll(ucc_team_h team) {
         return status;
     }
     f->wire = hd_roll_serial(&f->roll);
-    f->process = hd_roll_processes(&f->roll);
+    f->process = f->roll.together ? NULL : hd_roll_processes(&f->roll);
     f->step = STEP_MEET;
     if (f->participant == 0) {
-        hd_debug("team of %u endpoints in %u processes on %u hosts", team->n,
-                 f->roll.span->processes, count_hosts(&f->roll));
+        hd_debug("team of %u endpoints in %u processes on %u hosts%s", team->n,
+                 f->roll.span->processes, count_hosts(&f->roll),
+                 f->roll.together ? ", which share memory" : "");
     }
     return UCC_OK;
 }

@@ -2,9 +2,9 @@
  * here (api/endpoints.c) and takes part in exchanges among the processes; the endpoints join later,
  * without an exchange, and when all have, the processes greet each other.
  *
- * The exchanges tell, in this order: what each process is and brings, or why it can't; how it got
- * on with the network (roll.h; each process is one member there); the addresses; and whether it has
- * made its group.
+ * The exchanges tell, in this order: what each process is and brings, or why it can't; what the
+ * roll has to find out (roll.h; each process is one member there); and whether each has its
+ * group.
  */
 #include "form/internal.h"
 
@@ -22,19 +22,6 @@ static ucc_status_t count(const hd_roll_t *roll, uint32_t *endpoints) {
     return UCC_OK;
 }
 
-/* Calls the roll, with each process as one member. */
-static ucc_status_t call_roll(hd_roll_t *roll) {
-    uint32_t n = roll->oob.n_oob_eps;
-    hd_roll_take(roll);
-    if (roll->span && roll->span->processes != n) {
-        hd_error("heddle_group_create: %u take part in the oob, of %u processes only: each is to "
-                 "do so once",
-                 n, roll->span->processes);
-        roll->trouble = UCC_ERR_INVALID_PARAM;
-    }
-    return hd_roll_call_through(roll);
-}
-
 /* Returns the span in which each process's endpoints follow each other, in the order of the
  * exchange. NULL: no memory. */
 static hd_span_t *make_span(const hd_roll_t *roll, uint32_t endpoints) {
@@ -50,16 +37,38 @@ static hd_span_t *make_span(const hd_roll_t *roll, uint32_t endpoints) {
     return span;
 }
 
+/* Calls the roll, with each process as one member. */
+static ucc_status_t call_roll(hd_roll_t *roll, uint32_t endpoints) {
+    uint32_t n = roll->oob.n_oob_eps;
+    hd_roll_take(roll);
+    roll->of_endpoints = make_span(roll, endpoints);
+    if (!roll->of_endpoints) {
+        hd_error("heddle_group_create: no memory for a team of %u endpoints", endpoints);
+        roll->trouble = UCC_ERR_NO_MEMORY;
+    }
+    if (roll->span && roll->span->processes != n) {
+        hd_error("heddle_group_create: %u take part in the oob, of %u processes only: each is to "
+                 "do so once",
+                 n, roll->span->processes);
+        roll->trouble = UCC_ERR_INVALID_PARAM;
+    }
+    return hd_roll_call_through(roll);
+}
+
 /* Makes this process's group with its crossing. The team's handle only says what is wanted. NULL:
  * no memory (logged). */
 static hd_group_t *make_group(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     hd_group_t *group = NULL;
+    if (f->roll.together) {
+        return hd_kin_found(f->roll.kin);
+    }
     f->process = hd_roll_processes(&f->roll);
     f->wire = hd_roll_serial(&f->roll);
     hd_free(f->roll.span); /* its members are processes */
-    f->roll.span = make_span(&f->roll, team->n);
-    if (!f->roll.span || hd_form_make_crossing(team, NULL, &group) != UCC_OK) {
+    f->roll.span = f->roll.of_endpoints;
+    f->roll.of_endpoints = NULL;
+    if (hd_form_make_crossing(team, NULL, &group) != UCC_OK) {
         hd_error("heddle_group_create: no memory for a team of %u endpoints", team->n);
     }
     return group;
@@ -91,7 +100,9 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
     ucc_status_t status = hd_roll_introduce(roll, oob, "process", lib->config);
     status = status == UCC_OK ? hd_roll_disagreement(roll) : status;
     status = status == UCC_OK ? count(roll, &team.n) : status;
-    status = status == UCC_OK ? call_roll(roll) : status;
+    hd_group_config_t config = hd_team_group_config(lib, params->sync_type, team.n);
+    roll->group_config = &config;
+    status = status == UCC_OK ? call_roll(roll, team.n) : status;
     if (status == UCC_OK) {
         hd_group_t *group = make_group(&team);
         status = confirm(roll, group ? UCC_OK : UCC_ERR_NO_MEMORY);

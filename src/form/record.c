@@ -103,6 +103,7 @@ void hd_record_sign(hd_record_t *record, const hd_config_t *config) {
     hd_process_identity(record->process);
     record->host = host_identity();
     record->variables = config ? values_of(config) : 0;
+    record->shares = config && hd_config_bool(config, HD_CFG_LIB_NODE);
 }
 
 const char *hd_record_disagreed(const hd_record_t *one, const hd_record_t *other) {

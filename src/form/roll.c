@@ -122,7 +122,9 @@ static ucc_status_t wait_for(hd_roll_t *roll, ucc_status_t (*next)(hd_roll_t *ro
             hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
                           roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now),
                           roll->request ? "its oob allgather, which not all may have called"
-                                        : "the network to be opened");
+                          : roll->step == HD_ROLL_SHARE
+                              ? "other processes of its machine, with which it would share memory"
+                              : "the network to be opened");
         }
         sched_yield(); /* the others may need the processor */
     }
@@ -222,6 +224,15 @@ static uint32_t slice_of(const hd_span_t *span, uint32_t bytes) {
     return (bytes + least - 1) / least;
 }
 
+/* Would all members share memory, if they can? The same at all of them. */
+static bool can_share(const hd_roll_t *roll) {
+    uint32_t i = 0;
+    while (i < roll->oob.n_oob_eps && roll->all[i].shares && roll->all[i].host == roll->mine.host) {
+        i++;
+    }
+    return i == roll->oob.n_oob_eps;
+}
+
 /* Allocates all that is needed after the accounts, for addresses of so many bytes. */
 static void make_room(hd_roll_t *roll, uint32_t bytes) {
     const hd_span_t *span = roll->span;
@@ -240,7 +251,7 @@ void hd_roll_take(hd_roll_t *roll) {
     uint32_t n = roll->oob.n_oob_eps, lowest = 0;
     const hd_record_t **sorted = (const hd_record_t **)(void *)hd_roll_words(roll);
     uint32_t *process_of = roll->place_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
-    roll->step = HD_ROLL_OPEN;
+    roll->step = can_share(roll) ? HD_ROLL_DOOR : HD_ROLL_OPEN;
     roll->waited = (hd_stall_t){0};
     for (uint32_t i = 0; i < n; i++) {
         sorted[i] = &roll->all[i];
@@ -267,6 +278,89 @@ static ucc_status_t tell(hd_roll_t *roll) {
     roll->account.status = (int32_t)roll->trouble;
     return hd_roll_give(roll, &roll->account, roll->told, sizeof(roll->account));
 }
+
+/* --- memory that is shared -------------------------------------------------------------------- */
+
+static ucc_status_t tell_door(hd_roll_t *roll) {
+    roll->account.bytes = 0;
+    if (roll->trouble == UCC_OK && roll->group_config) {
+        (void)hd_kin_open_door(&roll->door, &roll->account.bytes); /* 0: it can't be opened */
+    }
+    roll->step = HD_ROLL_DOORS;
+    return tell(roll);
+}
+
+/* Returns UCC_OK, or why a member can't go on (logged). *all: they have all given a number. */
+static ucc_status_t read_numbers(const hd_roll_t *roll, bool *all) {
+    *all = true;
+    if (!roll->span) {
+        return hd_roll_blame(roll, roll->mine.number, (int32_t)roll->trouble);
+    }
+    for (uint32_t i = 0; i < roll->span->n; i++) {
+        const hd_account_t *told = &roll->told[roll->place_of[i]];
+        if (told->status != UCC_OK) {
+            return hd_roll_blame(roll, i, told->status);
+        }
+        *all = *all && told->bytes != 0;
+    }
+    return UCC_OK;
+}
+
+/* For the meeting of this process's members, of which the first to come does it. NULL: no memory. */
+static void *begin_kin(void *arg) {
+    const hd_roll_t *roll = arg;
+    uint32_t n = roll->span->processes;
+    hd_kin_process_t *process = hd_alloc(HD_LINE, n * sizeof(*process));
+    for (uint32_t p = 0; process && p < n; p++) {
+        const hd_record_t *first = hd_roll_first(roll, p);
+        process[p] = (hd_kin_process_t){.identity = {first->process[0], first->process[1]},
+                                        .door = address_bytes(roll, p)};
+    }
+    uint64_t serial = hd_roll_serial(roll);
+    hd_kin_params_t params = {.span = roll->of_endpoints ? roll->of_endpoints : roll->span,
+                              .process = process,
+                              .config = roll->group_config,
+                              .name = {serial, hd_hash_mix(serial, 1) | 1}};
+    hd_kin_t *kin = process ? hd_kin_begin(&params) : NULL;
+    hd_free(process);
+    return kin;
+}
+
+static void drop_kin(void *kin) {
+    hd_kin_drop(kin);
+}
+
+static ucc_status_t share(hd_roll_t *roll) {
+    if (!roll->kin) {
+        roll->kin = roll->meeting ? hd_meeting_prelude(roll->meeting, begin_kin, roll, drop_kin)
+                                  : begin_kin(roll);
+    }
+    ucc_status_t status = roll->kin ? hd_kin_test(roll->kin) : UCC_ERR_NO_MEMORY;
+    if (status == UCC_INPROGRESS) {
+        return status;
+    }
+    roll->account.bytes = status == UCC_OK;
+    roll->step = HD_ROLL_SHARED;
+    return tell(roll);
+}
+
+/* The doors' numbers have come, or whether all share memory: goes on. */
+static ucc_status_t read_shares(hd_roll_t *roll) {
+    bool all;
+    ucc_status_t status = read_numbers(roll, &all);
+    if (status == UCC_OK && all && roll->step == HD_ROLL_DOORS) {
+        roll->step = HD_ROLL_SHARE;
+    } else if (status == UCC_OK && all) {
+        roll->together = true;
+        roll->step = HD_ROLL_OVER;
+    } else if (status == UCC_OK) {
+        hd_info("the processes of one machine can't share memory: they use the network");
+        roll->step = HD_ROLL_OPEN;
+    }
+    return status;
+}
+
+/* --- the network ------------------------------------------------------------------------------ */
 
 /* Returns whether some member lives on another host: the same at all members. */
 static bool spans_hosts(const hd_roll_t *roll) {
@@ -348,15 +442,34 @@ static ucc_status_t read_accounts(hd_roll_t *roll) {
     return give_slice(roll, most);
 }
 
-ucc_status_t hd_roll_call(hd_roll_t *roll) {
-    ucc_status_t status = roll->step == HD_ROLL_OPEN ? open_network(roll) : UCC_OK;
-    while (status == UCC_OK && roll->step != HD_ROLL_OVER) {
-        status = hd_roll_taken(roll);
-        if (status == UCC_OK && roll->step == HD_ROLL_ACCOUNTS) {
-            status = read_accounts(roll);
-        } else if (status == UCC_OK) {
-            roll->step = HD_ROLL_OVER;
+/* An exchange is outstanding: goes on when it is over. */
+static ucc_status_t go_on(hd_roll_t *roll) {
+    ucc_status_t status = hd_roll_taken(roll);
+    if (status != UCC_OK) {
+        if (roll->step == HD_ROLL_SHARED && roll->kin) {
+            (void)hd_kin_test(roll->kin); /* other processes may need this one */
         }
+        return status;
+    }
+    switch (roll->step) {
+    case HD_ROLL_DOORS:
+    case HD_ROLL_SHARED:
+        return read_shares(roll);
+    case HD_ROLL_ACCOUNTS:
+        return read_accounts(roll);
+    default:
+        roll->step = HD_ROLL_OVER;
+        return UCC_OK;
+    }
+}
+
+ucc_status_t hd_roll_call(hd_roll_t *roll) {
+    ucc_status_t status = UCC_OK;
+    while (status == UCC_OK && roll->step != HD_ROLL_OVER) {
+        status = roll->step == HD_ROLL_DOOR    ? tell_door(roll)
+                 : roll->step == HD_ROLL_SHARE ? share(roll)
+                 : roll->step == HD_ROLL_OPEN ? open_network(roll)
+                                              : go_on(roll);
     }
     return status;
 }
@@ -389,6 +502,13 @@ void hd_roll_end(hd_roll_t *roll) {
     if (roll->net) {
         hd_net_close(roll->net);
     }
+    if (roll->kin && !roll->meeting) {
+        hd_kin_drop(roll->kin);
+    }
+    if (roll->door) {
+        hd_kin_close_door(roll->door);
+    }
+    hd_free(roll->of_endpoints);
     hd_free(roll->span);
     hd_free(roll->place_of);
     hd_roll_end_room(roll->all);

@@ -6,13 +6,17 @@
  *      records   every member has the same records afterwards, and reads them the same way. So all
  *                members go the same way together from now on
  *      take      makes the span, and all memory that the rest needs
+ *      doors     if all seem to live on one node, and would share memory: a second exchange, by which
+ *                each learns the numbers of all processes' doors (kin.h)
+ *      share     every process gets the memory that its team shares, or does not; a third exchange
+ *                tells. If all have it, the roll is over
  *      open      every member gets the process's network; the first member to come makes it. Each
  *                has a reference, so the address stays what it is until the last of them is done
- *      accounts  a second exchange: how each member got on, and how long its process's address is.
+ *      accounts  an exchange: how each member got on, and how long its process's address is.
  *                A member in trouble says so here, instead of leaving the others waiting for its
  *                part. If an address is longer than the memory, all members see that, make more
  *                room, and exchange accounts again
- *      slices    a third exchange: the addresses, of which each member of a process gives a slice
+ *      slices    an exchange: the addresses, of which each member of a process gives a slice
  *
  * So a member that lacks memory, or anything else, tells the others before it leaves: nobody waits
  * for it in an exchange. If it lacks memory before the first exchange, it takes part in that one
@@ -24,6 +28,7 @@
 #ifndef HD_FORM_ROLL_H
 #define HD_FORM_ROLL_H
 
+#include "form/kin.h"
 #include "span/span.h"
 #include "threads/stall.h"
 
@@ -43,7 +48,7 @@ typedef struct hd_record {
     uint8_t sync_type;
     uint8_t ordering; /* only of processes */
     uint8_t by_id;    /* only of contexts; 1: teams have to be told apart by their ids */
-    uint8_t unused;
+    uint8_t shares;   /* 1: it would share memory with other processes of its node (kin.h) */
 } hd_record_t;
 
 _Static_assert(sizeof(hd_record_t) == 64, "all versions have records of one size");
@@ -65,14 +70,19 @@ uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n);
 
 typedef struct hd_account {
     int32_t status;
-    uint32_t bytes; /* length of its process's address */
+    /* length of its process's address; number of its door, 0: it has none; or 1: it shares memory */
+    uint32_t bytes;
 } hd_account_t;
 
 /* What the next call of hd_roll_call does. */
 typedef enum hd_roll_step {
+    HD_ROLL_DOOR,     /* opens the process's door */
+    HD_ROLL_DOORS,    /* waits for the numbers of doors */
+    HD_ROLL_SHARE,    /* waits for the memory that is shared */
+    HD_ROLL_SHARED,   /* waits to hear whether all have it */
     HD_ROLL_OPEN,     /* waits for the process's network */
-    HD_ROLL_ACCOUNTS, /* waits for the second exchange */
-    HD_ROLL_SLICES,   /* waits for the third */
+    HD_ROLL_ACCOUNTS, /* waits for how the others got on */
+    HD_ROLL_SLICES,   /* waits for the addresses */
     HD_ROLL_OVER
 } hd_roll_step_t;
 
@@ -83,7 +93,7 @@ typedef struct hd_roll {
     uint64_t stall;  /* ticks after which a wait that blocks is logged */
     hd_stall_t waited;
     hd_record_t mine, *all; /* by place in the exchange */
-    hd_account_t *told;     /* what all gave to the second exchange; in the memory of `all` */
+    hd_account_t *told; /* what all gave to an exchange of accounts; in the memory of `all` */
     /* The rest is for several processes. */
     const hd_config_t *config;
     hd_roll_step_t step;
@@ -93,10 +103,19 @@ typedef struct hd_roll {
     hd_net_t *net;             /* a reference */
     bool far;                  /* some live on other hosts */
     ucc_status_t trouble;      /* why this member can't go on; UCC_OK: it can */
-    hd_account_t account;      /* what this member gives to the second exchange */
+    hd_account_t account;      /* what this member gives to an exchange of accounts */
+    /* Set by the owner, if memory may be shared: how the group is configured, if all lived in one
+     * process; the meeting of the process's members, NULL: this is the only one; and, where members are processes, the span of
+     * their endpoints, which is the roll's. */
+    const hd_group_config_t *group_config;
+    hd_meeting_t *meeting;
+    hd_span_t *of_endpoints;
+    hd_node_t *door; /* open until the roll ends */
+    hd_kin_t *kin;   /* what the process's members share; the meeting's, or this one's */
+    bool together;   /* in the end: all processes share memory, and there is no network */
     uint32_t room;             /* bytes of addresses that there is memory for, the same at all */
     uint32_t slice;            /* bytes of a slice */
-    uint8_t *slices;           /* what all gave to the third exchange, by place; this member's */
+    uint8_t *slices;           /* what all gave to the last exchange, by place; this member's */
     hd_net_process_t *process; /* room for what the slices say, with the addresses behind */
 } hd_roll_t;
 

@@ -66,10 +66,12 @@ static bool find_identity(uint64_t identity[2]) {
     return true;
 }
 
-ucc_status_t hd_node_find_address(hd_node_address_t *address) {
+ucc_status_t hd_node_find_address(hd_node_address_t *address, const uint64_t door[2]) {
     enum { BYTES = sizeof(address->door) };
     *address = (hd_node_address_t){.pid = (uint32_t)getpid(), .uid = geteuid()};
-    if (getrandom(address->door, BYTES, 0) != BYTES) {
+    if (door) {
+        memcpy(address->door, door, BYTES);
+    } else if (getrandom(address->door, BYTES, 0) != BYTES) {
         hd_info("no door for processes of this machine: no random numbers: %s", strerror(errno));
         return UCC_ERR_NOT_SUPPORTED;
     }

@@ -47,8 +47,8 @@ static ucc_status_t status_of(int error) {
     return is_out ? UCC_ERR_NO_RESOURCE : no_memory ? UCC_ERR_NO_MEMORY : UCC_ERR_NOT_SUPPORTED;
 }
 
-ucc_status_t hd_node_door_open(hd_node_t *node) {
-    ucc_status_t status = hd_node_find_address(&node->address);
+ucc_status_t hd_node_door_open(hd_node_t *node, const uint64_t door[2]) {
+    ucc_status_t status = hd_node_find_address(&node->address, door);
     if (status != UCC_OK) {
         return status;
     }

@@ -134,7 +134,8 @@ static inline bool hd_node_is_same(const uint64_t a[2], const uint64_t b[2]) {
 /* --- address.c --- */
 
 enum { HD_NODE_NAME = 48 };
-ucc_status_t hd_node_find_address(hd_node_address_t *address);
+/* door: NULL: drawn. */
+ucc_status_t hd_node_find_address(hd_node_address_t *address, const uint64_t door[2]);
 /* The name of the door's socket, in the abstract namespace: whoever sees it does not know the door.
  * Returns its bytes, the first of which is 0. */
 uint32_t hd_node_door_name(const uint64_t door[2], char name[HD_NODE_NAME]);
@@ -205,7 +206,7 @@ void hd_node_share_forget(hd_node_peer_t *peer);
 
 /* --- door.c --- */
 
-ucc_status_t hd_node_door_open(hd_node_t *node);
+ucc_status_t hd_node_door_open(hd_node_t *node, const uint64_t door[2]);
 void hd_node_door_accept(hd_node_t *node);
 void hd_node_door_serve(hd_node_t *node, hd_node_line_t *line, uint32_t events);
 /* Whatever is due. */

@@ -87,7 +87,7 @@ static void abandon(hd_fork_hook_t *hook) {
     }
 }
 
-ucc_status_t hd_node_open(uint64_t layout, hd_node_t **made) {
+ucc_status_t hd_node_open(uint64_t layout, const uint64_t door[2], hd_node_t **made) {
     *made = NULL;
     hd_node_t *node = hd_alloc(64, sizeof(*node));
     if (!node) {
@@ -100,7 +100,7 @@ ucc_status_t hd_node_open(uint64_t layout, hd_node_t **made) {
     hd_fork_guard(hd_node_mutex());
     hd_fork_watch(&node->fork_hook, abandon);
     hd_node_lock();
-    ucc_status_t status = hd_node_door_open(node);
+    ucc_status_t status = hd_node_door_open(node, door);
     hd_node_unlock();
     if (status != UCC_OK) {
         hd_node_close(node);
@@ -145,7 +145,7 @@ static hd_node_t *enter_open(void) {
     return of_process;
 }
 
-ucc_status_t hd_node_enter(uint64_t layout, hd_node_t **node) {
+ucc_status_t hd_node_enter(uint64_t layout, const uint64_t door[2], hd_node_t **node) {
     hd_fork_guard(hd_node_mutex());
     hd_node_lock();
     *node = enter_open();
@@ -154,7 +154,7 @@ ucc_status_t hd_node_enter(uint64_t layout, hd_node_t **node) {
         return UCC_OK;
     }
     hd_node_t *made;
-    ucc_status_t status = hd_node_open(layout, &made); /* not under the lock: fork.h */
+    ucc_status_t status = hd_node_open(layout, door, &made); /* not under the lock: fork.h */
     if (status != UCC_OK) {
         return status;
     }

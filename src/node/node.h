@@ -1,7 +1,7 @@
 /* node.h: how processes of one machine come to share memory: by descriptors, sent over a socket
  * that is in no file system, to processes of the same user.
  *
- *     hd_node_enter(layout, &node)                 the process's door is open
+ *     hd_node_enter(layout, NULL, &node)           the process's door is open
  *     hd_node_address(node)                        goes to the others by whatever way
  *     hd_node_may_reach(mine, theirs)              they are on one machine, as far as it seems
  *
@@ -81,17 +81,18 @@ const char *hd_node_describe(hd_node_state_t state);
 /* --- the door --------------------------------------------------------------------------------- */
 
 /* The process's node: opens its door on first use. As many hd_node_leave. `layout` says what must
- * be the same in processes that share memory; all who enter say the same.
+ * be the same in processes that share memory; all who enter say the same. door: its name, which no
+ * door has had before; NULL: one that is drawn. If the door is open, it keeps the one that it has.
  *
  * UCC_ERR_NOT_SUPPORTED: there are no such sockets here (seccomp, for one). UCC_ERR_NO_RESOURCE: no
  * descriptor. UCC_ERR_NO_MEMORY. Each is logged once, at level info: processes can do without. */
-ucc_status_t hd_node_enter(uint64_t layout, hd_node_t **node);
+ucc_status_t hd_node_enter(uint64_t layout, const uint64_t door[2], hd_node_t **node);
 /* The last one closes the door, and tells all that are connected. Offers, fetches and peers have
  * been ended before. */
 void hd_node_leave(hd_node_t *node);
 
 /* A node beside the process's: for tests. */
-ucc_status_t hd_node_open(uint64_t layout, hd_node_t **node);
+ucc_status_t hd_node_open(uint64_t layout, const uint64_t door[2], hd_node_t **node);
 void hd_node_close(hd_node_t *node);
 
 const hd_node_address_t *hd_node_address(const hd_node_t *node);

@@ -7,12 +7,25 @@
 #include "shm/outer.h"
 
 #include "core/config.h"
+#include "core/hash.h"
 #include "threads/meet.h"
+
+#include <heddle/heddle_version.h>
+#include <unistd.h>
+
+/* Does this process alone have the array of parts of the team's memory? */
+static bool has_regions(const hd_group_t *group) {
+    return !group->mapping.first &&
+           (!hd_group_is_mapped(group) || hd_group_spans_processes(group));
+}
 
 static void dismantle(hd_group_t *group) {
     bool mapped = hd_group_is_mapped(group), first = !group->mapping.first;
-    if (group->outside && group->outside->ends) {
-        group->outside->ends(group->outside);
+    hd_outer_memory_t *const above[] = {group->outside, group->kin};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (above[i] && above[i]->ends) {
+            above[i]->ends(above[i]);
+        }
     }
     hd_match_destroy(group->match);
     if (group->board) {
@@ -29,15 +42,19 @@ static void dismantle(hd_group_t *group) {
             hd_free_part(group->region[i].address, group->region[i].bytes);
         }
     }
-    if (group->outside) { /* last: what the boards' flights use */
-        group->outside->release(group->outside);
+    for (uint32_t i = 0; i < 2; i++) { /* last: what the boards' flights use */
+        if (above[i]) {
+            above[i]->release(above[i]);
+        }
+    }
+    if (has_regions(group)) {
+        hd_free(group->region);
     }
     hd_free(group->mapping.half);
     if (mapped) {
         hd_mapping_end(group);
         return;
     }
-    hd_free(group->region);
     hd_free(group->labels);
     hd_free(group->locality);
     hd_free(hd_common(group));
@@ -100,7 +117,9 @@ static bool furnish(hd_group_t *group) {
     if (base) {
         places_t p = places_of(group, group->mapping.n);
         group->locality = (hd_locality_t *)(void *)(base + p.locality);
-        group->region = (struct hd_region *)(void *)(base + p.region);
+        group->region = hd_group_spans_processes(group)
+                            ? hd_alloc(HD_LINE, n * sizeof(*group->region))
+                            : (struct hd_region *)(void *)(base + p.region);
         group->labels = (uint64_t *)(void *)(base + p.labels);
         group->home_of = (uint32_t *)(void *)(base + p.homes);
         group->match = hd_match_create(group, base + p.match);
@@ -146,21 +165,35 @@ static void begin(hd_group_t *group) {
     atomic_store_explicit(&group->home.refs, 1, memory_order_relaxed);
 }
 
+static uint32_t mappings_of(const hd_group_config_t *config) {
+    return config->processes > 1 ? config->processes : config->mappings ? config->mappings + 1 : 0;
+}
+
 static hd_group_t *allocate(uint32_t n, const hd_group_config_t *config) {
-    hd_assert(!config->mappings || !config->spanning);
-    if (!config->mappings) {
+    uint32_t mappings = mappings_of(config);
+    hd_assert(!mappings || !config->spanning);
+    if (!mappings) {
         hd_common_t *common = hd_alloc(HD_LINE_PAIR, sizeof(*common) + sizeof(hd_group_t));
         return common ? (hd_group_t *)(void *)(common + 1) : NULL;
     }
     hd_group_t of_so_many = {.n = 0};
     configure(&of_so_many, n, config);
-    places_t p = places_of(&of_so_many, config->mappings + 1);
-    hd_group_t *group = hd_mapping_create(config->mappings + 1, p.end);
+    places_t p = places_of(&of_so_many, mappings);
+    hd_group_t *group = hd_mapping_create(mappings, config->processes > 1, p.end);
     if (group) {
         /* relaxed: nobody else knows the group yet */
         atomic_store_explicit(&hd_common(group)->given_away, p.end, memory_order_relaxed);
     }
     return group;
+}
+
+/* What the other mappings need to know. */
+static void write_charter(hd_group_t *group) {
+    hd_charter_t *charter = group->charter;
+    charter->n = group->n;
+    charter->mappings = group->mapping.n;
+    charter->config = group->config;
+    charter->config.streaming_min = group->streaming_min; /* of this process's machine */
 }
 
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
@@ -182,6 +215,62 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
         group->locality[i] = hd_locality_unknown();
         group->labels[i] = i;
     }
+    if (group->charter) {
+        write_charter(group);
+    }
+    return group;
+}
+
+uint64_t hd_group_layout(void) {
+    const uint64_t part[] = {HEDDLE_VERSION,
+                             sizeof(hd_charter_t),
+                             sizeof(hd_far_bell_t),
+                             sizeof(hd_group_t),
+                             sizeof(hd_shared_t),
+                             sizeof(hd_exchange_t),
+                             sizeof(hd_head_t),
+                             sizeof(hd_locality_t),
+                             hd_match_bytes(1),
+                             hd_far_bytes(2, 2),
+                             (uint64_t)sysconf(_SC_PAGESIZE)};
+    uint64_t layout = 1;
+    for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+        layout = hd_hash_mix(layout, part[i]);
+    }
+    return layout;
+}
+
+hd_node_segment_t hd_group_take_segment(hd_group_t *group) {
+    hd_node_segment_t segment = {.fd = group->mapping.fd, .bytes = group->mapping.bytes};
+    group->mapping.fd = -1;
+    return segment;
+}
+
+hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t number,
+                        const hd_group_config_t *config) {
+    hd_group_t *group = hd_mapping_of(segment, number);
+    if (!group) {
+        return NULL;
+    }
+    begin(group);
+    group->serial = hd_serial();
+    hd_group_config_t agreed = group->charter->config; /* once: it is another process's to write */
+    uint32_t n = group->charter->n;
+    agreed.stall = config->stall;
+    agreed.timeout = config->timeout;
+    configure(group, n ? n : 1, &agreed);
+    if (n == 0 || agreed.processes != group->mapping.n || n < agreed.processes ||
+        !hd_mapping_has(group, places_of(group, group->mapping.n).end)) {
+        hd_error("memory of another process is no team's");
+        dismantle(group);
+        return NULL;
+    }
+    if (!furnish(group)) {
+        hd_error("no memory for a team of %u endpoints", group->n);
+        dismantle(group);
+        return NULL;
+    }
+    hd_group_watch_forks(group);
     return group;
 }
 
@@ -309,9 +398,15 @@ static ucc_status_t plant_tree(hd_group_t *group) {
     return UCC_OK;
 }
 
-ucc_status_t hd_group_seal(hd_group_t *group) {
+static hd_ruling_t rule(const hd_group_t *group) {
     bool known = locality_is_known(group);
-    group->dedicated = known && !is_crowded(group);
+    return (hd_ruling_t){.known = known, .dedicated = known && !is_crowded(group)};
+}
+
+ucc_status_t hd_group_seal(hd_group_t *group) {
+    hd_ruling_t ruling = group->charter ? group->charter->ruling : rule(group);
+    bool known = ruling.known;
+    group->dedicated = ruling.dedicated;
     if (group->dedicated) {
         hd_plan_dedicated(group);
     }
@@ -391,8 +486,11 @@ ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *
     if (before + 1 != group->n) {
         return UCC_OK;
     }
-    if (hd_group_is_mapped(group)) { /* those of other mappings may sleep */
-        hd_bell_alarm(&group->home.bell);
+    if (hd_group_is_mapped(group)) { /* processes may see different processors: one decides */
+        group->charter->ruling = rule(group);
+        /* release: pairs with hd_group_settles */
+        atomic_store_explicit(&group->charter->is_ruled, 1, memory_order_release);
+        hd_bell_alarm(&group->home.bell); /* those of other mappings may sleep */
         hd_bell_ring(&group->home.bell);
     }
     return settle_once(group);
@@ -429,7 +527,9 @@ bool hd_group_all_joined(const hd_group_t *group) {
 
 /* Of a mapping that has not been settled: all may have joined, the last of them by another one. */
 bool hd_group_settles(hd_group_t *group) {
-    if (!hd_group_is_mapped(group) || !hd_group_all_joined(group)) {
+    /* acquire: the ruling, and what each member wrote before it joined */
+    if (!hd_group_is_mapped(group) ||
+        atomic_load_explicit(&group->charter->is_ruled, memory_order_acquire) == 0) {
         return false;
     }
     (void)settle_once(group); /* a failure is the group's */

@@ -7,16 +7,22 @@
 #define HD_SHM_INTERNAL_H
 
 #include "core/log.h"
+#include "node/segment.h"
 #include "shm/ordinals.h"
 #include "shm/shm.h"
 #include "threads/delay.h"
 
 /* --- mapping.c -------------------------------------------------------------------------------- */
 
-/* A group, all zero but for its mapping and its bell, in memory that can be mapped n times: the
- * first of these mappings, of so many bytes at least. NULL: no memory, or the system lacks
- * something (logged). */
-hd_group_t *hd_mapping_create(uint32_t n, size_t least);
+/* A group, all zero but for its mapping and its bell, in memory that can be mapped n times, by this
+ * process or by n: the first of these mappings, of so many bytes at least. NULL: no memory, or the
+ * system lacks something (logged). */
+hd_group_t *hd_mapping_create(uint32_t n, bool by_processes, size_t least);
+/* The same in memory of another process, in the mapping of this number. NULL: as above, or that
+ * memory has no such mapping (logged). */
+hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t number);
+/* Is there room for so many bytes from the base on? */
+bool hd_mapping_has(const hd_group_t *group, size_t least);
 /* The same memory in another mapping, of this number; takes over the caller's reference to the
  * first. NULL: no memory (logged). */
 hd_group_t *hd_mapping_again(hd_group_t *first, uint32_t number);

@@ -33,7 +33,7 @@ uint64_t hd_group_leave(hd_group_t *group, uint32_t ep) {
     return last;
 }
 
-static bool has_left(const hd_group_t *group, uint32_t ep) {
+bool hd_group_has_left(const hd_group_t *group, uint32_t ep) {
     const hd_shared_t *shared = hd_board_peer(group->board, ep); /* not all may have joined */
     /* acquire: pairs with hd_group_leave */
     return shared && atomic_load_explicit(&shared->left, memory_order_acquire) != 0;
@@ -68,7 +68,7 @@ ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
         return UCC_OK;
     }
     for (uint32_t i = 0; i < op->place.n; i++) {
-        if (i != op->place.me && has_left(group, hd_op_member(op, i)) && took_no_part(op, i)) {
+        if (i != op->place.me && hd_group_has_left(group, hd_op_member(op, i)) && took_no_part(op, i)) {
             if (hd_group_poisoned(group) == UCC_OK) {
                 say_missed(op, hd_op_endpoint(op, i));
             }

@@ -4,7 +4,7 @@
  * it at an address of its own, followed by a page of private memory:
  *
  *     base                                                       base + bytes
- *     | far bells | main board | ... | boards found by matching | hd_common_t | bell | own part
+ *     | charter | far bells | main board | ... | boards found by matching | hd_common_t | bell | own part
  *                                                                             ^ group
  *
  * So a hd_group_t lies across the end of what is shared: its first line, and hd_common_t before it,
@@ -13,6 +13,10 @@
  * memory: places are computed from the base, in the same order in each mapping (hd_mapping_place).
  *
  * Most of it is never touched, and costs address space alone.
+ *
+ * The mappings are of one process, for tests, or each is another process's. Then the first one's
+ * memory is handed on as a descriptor, and everything there that others count on has been written
+ * before that.
  */
 #define _GNU_SOURCE
 #include "node/segment.h"
@@ -27,6 +31,8 @@
 /* Of all mappings together: a quarter of what a process can address. */
 #define MOST_OF_ALL ((size_t)1 << 45)
 #define MOST_OF_ONE ((size_t)1 << 36)
+/* Among processes: a process may be in many teams. */
+#define MOST_OF_ONE_OF_SEVERAL ((size_t)1 << 32)
 
 static size_t page_size(void) {
     return (size_t)sysconf(_SC_PAGESIZE);
@@ -75,55 +81,105 @@ static bool has_room(size_t bytes, uint32_t n) {
     return room != MAP_FAILED && munmap(room, all) == 0;
 }
 
-/* Maps so many shared bytes for the first time, of n times; NULL: no memory. */
-static uint8_t *map(size_t bytes, uint32_t n) {
-    hd_node_segment_t segment;
+/* Maps a segment behind which there is room for a group; NULL: no memory. */
+static uint8_t *map(const hd_node_segment_t *segment) {
     void *at = NULL;
-    if (!has_room(bytes, n) || hd_segment_create(bytes, &segment) != UCC_OK) {
-        return NULL;
-    }
-    uint8_t *base = reserve(bytes);
-    if (base && hd_segment_map(&segment, base, &at) != UCC_OK) {
-        unmap(base, bytes);
+    uint8_t *base = reserve(segment->bytes);
+    if (base && hd_segment_map(segment, base, &at) != UCC_OK) {
+        unmap(base, segment->bytes);
         base = NULL;
     }
-    hd_segment_close(&segment);
     return base;
+}
+
+/* Makes a segment of so many bytes, of which this process has n mappings, and maps it for the first
+ * time; NULL: no memory. */
+static uint8_t *make(size_t bytes, uint32_t n, hd_node_segment_t *segment) {
+    if (bytes > hd_segment_most() || !has_room(bytes, n) ||
+        hd_segment_create(bytes, segment) != UCC_OK) {
+        return NULL;
+    }
+    uint8_t *base = map(segment);
+    if (!base) {
+        hd_segment_close(segment);
+    }
+    return base;
+}
+
+static hd_charter_t *charter_at(uint8_t *base) {
+    return (hd_charter_t *)(void *)base;
 }
 
 static hd_group_t *begin(uint8_t *base, size_t bytes, uint32_t n, uint32_t number) {
     hd_group_t *group = group_at(base, bytes);
     (void)madvise(base, bytes, MADV_DONTDUMP); /* a dump would have what was never touched, too */
-    group->mapping = (hd_mapping_t){.base = base, .bytes = bytes, .n = n, .number = number};
-    /* they come first: see hd_mapping_first */
-    hd_bell_is_far(&group->home.bell, (hd_far_bell_t *)(void *)base, n, number, bytes - OF_GROUP);
+    group->mapping =
+        (hd_mapping_t){.base = base, .bytes = bytes, .n = n, .number = number, .fd = -1};
+    group->charter = charter_at(base);
+    /* they come next: see hd_mapping_first */
+    hd_bell_is_far(&group->home.bell, (hd_far_bell_t *)(void *)(base + sizeof(hd_charter_t)), n,
+                   number, bytes - OF_GROUP);
     return group;
 }
 
 size_t hd_mapping_first(uint32_t n) {
-    return n * sizeof(hd_far_bell_t);
+    return sizeof(hd_charter_t) + n * sizeof(hd_far_bell_t);
 }
 
-hd_group_t *hd_mapping_create(uint32_t n, size_t least) {
-    size_t bytes = up(least + sizeof(hd_common_t) + OF_GROUP, page_size());
-    size_t most = MOST_OF_ALL / n < MOST_OF_ONE ? MOST_OF_ALL / n : MOST_OF_ONE;
-    uint8_t *base = NULL;
-    if (!hd_park_init_far()) {
+static bool can_be_far(void) {
+    bool can = hd_park_init_far();
+    if (!can) {
         hd_error("the system has no membarrier that reaches other processes: a team's memory can't "
                  "be mapped more than once");
+    }
+    return can;
+}
+
+hd_group_t *hd_mapping_create(uint32_t n, bool by_processes, size_t least) {
+    size_t bytes = up(least + sizeof(hd_common_t) + OF_GROUP, page_size());
+    size_t most_of_one = by_processes ? MOST_OF_ONE_OF_SEVERAL : MOST_OF_ONE;
+    size_t most = MOST_OF_ALL / n < most_of_one ? MOST_OF_ALL / n : most_of_one;
+    hd_node_segment_t segment;
+    uint32_t here = by_processes ? 1 : n; /* mappings of this process */
+    uint8_t *base = NULL;
+    if (!can_be_far()) {
         return NULL;
     }
     for (size_t some = up(most, page_size()); !base && some > bytes;
          some = up(some / 4, page_size())) {
-        base = some <= hd_segment_most() ? map(some, n) : NULL;
-        bytes = base ? some : bytes;
+        base = make(some, here, &segment);
     }
-    base = base ? base : map(bytes, n);
+    base = base ? base : make(bytes, here, &segment);
     if (!base) {
         hd_error("no memory of %zu bytes that can be mapped %u times", bytes, n);
         return NULL;
     }
-    return begin(base, bytes, n, 0);
+    hd_group_t *group = begin(base, segment.bytes, n, 0);
+    if (by_processes) {
+        group->mapping.fd = segment.fd;
+    } else {
+        hd_segment_close(&segment);
+    }
+    return group;
+}
+
+hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t number) {
+    uint8_t *base = can_be_far() ? map(segment) : NULL;
+    const hd_charter_t *charter = base ? charter_at(base) : NULL;
+    if (charter && number < charter->mappings) {
+        return begin(base, segment->bytes, charter->mappings, number);
+    }
+    if (base) {
+        hd_error("memory of another process is no team's of more than %u processes", number);
+        unmap(base, segment->bytes);
+    } else {
+        hd_error("no memory to map %zu bytes of another process", segment->bytes);
+    }
+    return NULL;
+}
+
+bool hd_mapping_has(const hd_group_t *group, size_t least) {
+    return least <= limit_of(group->mapping.bytes);
 }
 
 hd_group_t *hd_mapping_again(hd_group_t *first, uint32_t number) {
@@ -148,6 +204,9 @@ hd_group_t *hd_mapping_again(hd_group_t *first, uint32_t number) {
 
 void hd_mapping_end(hd_group_t *group) {
     hd_mapping_t mapping = group->mapping;
+    if (mapping.fd >= 0) {
+        close(mapping.fd);
+    }
     unmap(mapping.base, mapping.bytes);
     if (mapping.first) {
         hd_home_unpin(&mapping.first->home);

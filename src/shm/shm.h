@@ -4,6 +4,7 @@
 #ifndef HD_SHM_H
 #define HD_SHM_H
 
+#include "node/segment.h"
 #include "shm/types.h"
 #include "threads/stall.h"
 
@@ -21,6 +22,19 @@ hd_group_t *hd_group_again(hd_group_t *group, uint32_t number);
 hd_group_t *hd_group_again_for(hd_group_t *group, uint32_t ep);
 static inline bool hd_group_is_mapped(const hd_group_t *group) {
     return group->mapping.base != NULL;
+}
+/* The same group as another process has in this segment, in the mapping of this process's number
+ * there. Takes of config what is each process's own. One reference. NULL: no memory, or it is no
+ * group's (logged). */
+hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t number,
+                        const hd_group_config_t *config);
+/* Once, by the creator of a group of several processes: its segment, whose descriptor is the
+ * caller's. */
+hd_node_segment_t hd_group_take_segment(hd_group_t *group);
+/* What must be the same in processes that share a group's memory. */
+uint64_t hd_group_layout(void);
+static inline bool hd_group_spans_processes(const hd_group_t *group) {
+    return group->config.processes > 1;
 }
 /* Of all mappings of this process the same one, which has what they don't share with other
  * processes, but with each other. */
@@ -260,5 +274,7 @@ void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *t
  * this twice is harmless. Returns the number of the last exchange that it has taken part in. */
 uint64_t hd_group_leave(hd_group_t *group, uint32_t ep);
 bool hd_group_has_leavers(const hd_group_t *group);
+/* Has endpoint ep joined, and left? */
+bool hd_group_has_left(const hd_group_t *group, uint32_t ep);
 
 #endif

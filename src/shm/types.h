@@ -312,19 +312,6 @@ typedef struct hd_common {
     _Atomic uint64_t given_away; /* bytes of the mapping that boards have (mapping.c) */
 } hd_common_t;
 
-/* Where the group's memory is mapped several times: of this one (mapping.c). */
-typedef struct hd_mapping {
-    uint8_t *base;      /* NULL: it is not mapped, but private memory */
-    size_t bytes;       /* up to the end of what is shared */
-    uint32_t n, number; /* how many there are, and which of them this is */
-    hd_group_t *first;  /* that of this process which was made first; a reference. NULL: this one */
-    _Atomic uint32_t settled; /* see hd_group_is_complete */
-    /* Of the first, where two endpoints share a mapping: by pair, that which one of them has; under
-     * the lock */
-    hd_lock_t lock;
-    hd_group_t **half;
-} hd_mapping_t;
-
 typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, direct_above, chunk;
@@ -339,9 +326,40 @@ typedef struct hd_group_config {
     /* its memory can be mapped, also by others, so many times more (hd_group_again); 0: it is
      * private. Not with `spanning` */
     uint32_t mappings;
+    /* or its members live in so many processes of one node, each of which has a mapping of its own
+     * (hd_group_of); 0 or 1: they live in one */
+    uint32_t processes;
     bool apart; /* mappings' members don't reach each other's buffers */
     bool pairs; /* two endpoints share a mapping (hd_group_again_for) */
 } hd_group_config_t;
+
+/* What follows from where the endpoints run. */
+typedef struct hd_ruling {
+    bool known;     /* every endpoint said where it runs, and runs nowhere else */
+    bool dedicated; /* every endpoint is held on a processor of its own */
+} hd_ruling_t;
+
+/* Shared, at the beginning of a mapping: what all of them have to know alike. */
+typedef struct hd_charter {
+    alignas(HD_LINE_PAIR) uint32_t n, mappings;
+    hd_group_config_t config; /* but for `stall` and `timeout`, which are each process's own */
+    _Atomic uint32_t is_ruled; /* 1: by the last endpoint to join */
+    hd_ruling_t ruling;
+} hd_charter_t;
+
+/* Where the group's memory is mapped several times: of this one (mapping.c). */
+typedef struct hd_mapping {
+    uint8_t *base;      /* NULL: it is not mapped, but private memory */
+    size_t bytes;       /* up to the end of what is shared */
+    uint32_t n, number; /* how many there are, and which of them this is */
+    hd_group_t *first;  /* that of this process which was made first; a reference. NULL: this one */
+    int fd; /* of the first one of several processes, until it is taken (hd_group_take_segment) */
+    _Atomic uint32_t settled; /* see hd_group_is_complete */
+    /* Of the first, where two endpoints share a mapping: by pair, that which one of them has; under
+     * the lock */
+    hd_lock_t lock;
+    hd_group_t **half;
+} hd_mapping_t;
 
 struct hd_group {
     hd_home_t home; /* must stay first */
@@ -378,7 +396,7 @@ struct hd_group {
         void *address;
         size_t bytes;
         bool owned;
-    } * region;                /* by endpoint: the team's memory; shared */
+    } * region; /* by endpoint: the team's memory; shared, but with other processes */
     int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
     /* of a group with something outside: all have joined; and how many of this and that are ready
@@ -389,6 +407,10 @@ struct hd_group {
     _Atomic bool said_inherited;
     hd_group_config_t config; /* as given */
     hd_mapping_t mapping;
+    hd_charter_t *charter; /* NULL: not mapped */
+    /* what lies above keeps with a group of several processes; `ends` and `release` are called as
+     * those of `outside` */
+    hd_outer_memory_t *kin;
     bool apart;        /* members of other mappings don't reach this one's buffers, nor it theirs */
     uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
     uint8_t *far;      /* windows (far.c); NULL: there are none */

@@ -379,7 +379,7 @@ static void step(input_t *in) {
 static void run_program(input_t *in) {
     int before = dup(0);
     CHECK(before >= 0 && close(before) == 0);
-    CHECK(hd_node_open(LAYOUT, &node) == UCC_OK);
+    CHECK(hd_node_open(LAYOUT, NULL, &node) == UCC_OK);
     for (uint32_t i = 1; i < DOORS; i++) {
         socklen_t bytes;
         struct sockaddr_un at = place_of(i, &bytes);

@@ -450,7 +450,7 @@ Test(node, an_offer_to_somebody_who_is_gone_ends) {
 
 Test(node, another_layout_is_refused_by_a_line_that_names_both) {
     hd_node_t *a = opened(), *b;
-    cr_assert_eq(hd_node_open(0xabc, &b), UCC_OK);
+    cr_assert_eq(hd_node_open(0xabc, NULL, &b), UCC_OK);
     keep_lines();
     hd_node_fetch_t *fetch = fetch_from(b, a);
     UNTIL(hd_node_fetch_state(fetch) != HD_NODE_PENDING, a, b);
@@ -463,11 +463,11 @@ Test(node, another_layout_is_refused_by_a_line_that_names_both) {
 Test(node, the_process_has_one_node) {
     hd_node_t *first, *second, *third;
     uint32_t before = descriptors();
-    cr_assert_eq(hd_node_enter(LAYOUT, &first), UCC_OK);
-    cr_assert_eq(hd_node_enter(LAYOUT, &second), UCC_OK);
+    cr_assert_eq(hd_node_enter(LAYOUT, NULL, &first), UCC_OK);
+    cr_assert_eq(hd_node_enter(LAYOUT, NULL, &second), UCC_OK);
     cr_expect_eq(first, second);
     hd_node_leave(first);
-    cr_assert_eq(hd_node_enter(LAYOUT, &third), UCC_OK);
+    cr_assert_eq(hd_node_enter(LAYOUT, NULL, &third), UCC_OK);
     cr_expect_eq(third, second);
     hd_node_leave(third);
     hd_node_leave(second);
@@ -801,14 +801,14 @@ Test(node, without_descriptors_there_is_no_door_and_nothing_is_left_open) {
     hd_node_t *node;
     keep_lines();
     allow(3);
-    cr_assert_eq(hd_node_open(LAYOUT, &node), UCC_OK);
+    cr_assert_eq(hd_node_open(LAYOUT, NULL, &node), UCC_OK);
     cr_expect_eq(room_left(), 0);
     hd_node_close(node);
     for (rlim_t room = 3; room-- > 0;) {
         n_lines = 0;
         (void)dup(0);
         cr_assert_eq(room_left(), room);
-        cr_expect_eq(hd_node_open(LAYOUT, &node), UCC_ERR_NO_RESOURCE);
+        cr_expect_eq(hd_node_open(LAYOUT, NULL, &node), UCC_ERR_NO_RESOURCE);
         cr_expect_null(node);
         cr_expect_eq(n_lines, 1);
         cr_expect_eq(room_left(), room);
@@ -867,7 +867,7 @@ Test(node, without_memory_it_ends_with_an_error) {
         uint64_t doors[1][2];
         hd_node_segment_t segment = made();
         hd_alloc_fail_after(n);
-        if (hd_node_open(LAYOUT, &a) == UCC_OK && hd_node_open(LAYOUT, &b) == UCC_OK) {
+        if (hd_node_open(LAYOUT, NULL, &a) == UCC_OK && hd_node_open(LAYOUT, NULL, &b) == UCC_OK) {
             memcpy(doors[0], b->address.door, sizeof(doors[0]));
             if (hd_node_offer(a, name, &segment, (const uint64_t(*)[2])doors, 1, &offer) ==
                     UCC_OK &&
@@ -913,7 +913,7 @@ Test(node, where_sockets_are_forbidden_there_is_no_door) {
     }
     keep_lines();
     uint32_t before = descriptors();
-    cr_expect_eq(hd_node_open(LAYOUT, &c), UCC_ERR_NOT_SUPPORTED);
+    cr_expect_eq(hd_node_open(LAYOUT, NULL, &c), UCC_ERR_NOT_SUPPORTED);
     cr_expect_eq(count_lines("no door for processes of this machine: abstract socket: Permission"),
                  1);
     cr_expect_eq(descriptors(), before);
@@ -940,7 +940,7 @@ static int inherit(hd_node_t *a, hd_node_t *of_process, hd_node_offer_t *offer,
     hd_node_part(peer);
     hd_node_fetch_end(fetch);
     hd_node_offer_end(offer);
-    fine = fine && hd_node_enter(LAYOUT, &mine) == UCC_OK && mine != of_process;
+    fine = fine && hd_node_enter(LAYOUT, NULL, &mine) == UCC_OK && mine != of_process;
     fine = fine && !hd_node_is_same(mine->address.door, of_process->address.door);
     hd_node_leave(of_process);
     hd_node_close(a);
@@ -951,7 +951,7 @@ static int inherit(hd_node_t *a, hd_node_t *of_process, hd_node_offer_t *offer,
 Test(node, the_child_of_a_fork_has_none_of_it_and_disturbs_nothing) {
     uint32_t open_before = descriptors();
     hd_node_t *a, *b = opened(), *of_process;
-    cr_assert_eq(hd_node_enter(LAYOUT, &of_process), UCC_OK);
+    cr_assert_eq(hd_node_enter(LAYOUT, NULL, &of_process), UCC_OK);
     a = opened();
     hd_node_peer_t *peer = meet(b, a, true);
     hd_node_offer_t *offer = offer_to(a, b);

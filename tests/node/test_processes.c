@@ -43,7 +43,7 @@ static void wait_for(_Atomic uint32_t *count, uint32_t n) {
 /* The caller's node; all processes know all addresses. */
 static hd_node_t *join(area_t *area, uint32_t me, uint32_t n) {
     hd_node_t *node;
-    must(hd_node_enter(LAYOUT, &node), "hd_node_enter");
+    must(hd_node_enter(LAYOUT, NULL, &node), "hd_node_enter");
     area->address[me] = *hd_node_address(node);
     atomic_fetch_add(&area->here, 1);
     wait_for(&area->here, n);

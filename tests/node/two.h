@@ -23,7 +23,7 @@ static const uint64_t name[2] = {3, 4};
 
 __attribute__((unused)) static hd_node_t *opened(void) {
     hd_node_t *node;
-    cr_assert_eq(hd_node_open(LAYOUT, &node), UCC_OK);
+    cr_assert_eq(hd_node_open(LAYOUT, NULL, &node), UCC_OK);
     return node;
 }
 

@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
     do {
         pthread_t thread[THREADS];
         for (uint32_t i = 0; i < NODES; i++) {
-            must(hd_node_open(1, &node[i]), "hd_node_open");
+            must(hd_node_open(1, NULL, &node[i]), "hd_node_open");
         }
         for (uint64_t i = 0; i < THREADS; i++) {
             check(pthread_create(&thread[i], NULL, run, (void *)(uintptr_t)i) == 0, "no thread");

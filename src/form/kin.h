@@ -1,0 +1,65 @@
+/* kin.h: the processes of a team that live on one node, and so share the memory of its group: how
+ * they get it, and who notices if one of them dies. roll.h has when this is tried, and what comes of
+ * it: if one of them can't, all of them go by the network.
+ *
+ *     hd_kin_open_door     a process's door (node/) is open; its number goes to the others
+ *     hd_kin_begin         one of them, the LEADER, makes the group and offers its segment; the
+ *                          others fetch that; each has a connection to each
+ *     hd_kin_test          until it has the group, or can't have it
+ *     hd_kin_found         all can: the group is the caller's, and the kin hangs on it
+ *     hd_kin_drop          nobody asks for more
+ *
+ * From the first success of hd_kin_test on, a thread of the process waits for ends of connections.
+ * If a process ends whose endpoints have not left the team, it poisons the group, which all look at
+ * that wait. It sleeps otherwise, and there is one for all teams.
+ */
+#ifndef HD_FORM_KIN_H
+#define HD_FORM_KIN_H
+
+#include "node/node.h"
+#include "shm/shm.h"
+#include "span/span.h"
+
+typedef struct hd_kin hd_kin_t;
+
+/* One process of a team. */
+typedef struct hd_kin_process {
+    uint64_t identity[2]; /* hd_process_identity */
+    uint32_t door;        /* number of its door */
+} hd_kin_process_t;
+
+typedef struct hd_kin_params {
+    const hd_span_t *span;             /* which endpoints live in which process; copied */
+    const hd_kin_process_t *process;   /* by the span's numbers; the lowest one leads */
+    const hd_group_config_t *config;   /* of a group inside one process; copied */
+    uint64_t name[2];                  /* of the team, the same in all of its processes */
+} hd_kin_params_t;
+
+/* Opens this process's door, for as long as there is one who has opened it, and sets its number,
+ * which is never 0. An error is logged at level info. */
+ucc_status_t hd_kin_open_door(hd_node_t **door, uint32_t *number);
+void hd_kin_close_door(hd_node_t *door);
+
+/* Begins; the door is open. NULL: no memory. Everything else that goes wrong, hd_kin_test says. */
+hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
+/* Never blocks. UCC_INPROGRESS: the caller comes again. UCC_OK: this process has the group. An
+ * error: it can't have it (logged at level info). Any thread; also after the end, so that other
+ * processes get on. */
+ucc_status_t hd_kin_test(hd_kin_t *kin);
+/* After UCC_OK, once: all processes have it. Returns the group with a reference. */
+hd_group_t *hd_kin_found(hd_kin_t *kin);
+/* The team can't be formed, if it has not been found; tells those who have the group. */
+void hd_kin_fail(hd_kin_t *kin, ucc_status_t why);
+/* By the one who has begun. What was not found ends. */
+void hd_kin_drop(hd_kin_t *kin);
+
+/* Of a group: which endpoints live in which process; NULL: all live in this one, or it is not
+ * shared. */
+const hd_span_t *hd_kin_span(const hd_group_t *group);
+/* The number in the team of a process's i-th endpoint. */
+static inline uint32_t hd_form_number(const hd_group_t *group, uint32_t i) {
+    const hd_span_t *span = hd_kin_span(group);
+    return span ? hd_span_endpoint(span, span->mine, i) : hd_group_number(group, i);
+}
+
+#endif
