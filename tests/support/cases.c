@@ -144,10 +144,15 @@ bool case_is_mine(const prepared_t *p, uint32_t i) {
     return p->process_of == NULL || p->process_of[i] == p->c.process;
 }
 
+static bool has_set(const char *name, const char *value) {
+    const char *set = getenv(name);
+    return set != NULL && strcmp(set, value) == 0;
+}
+
 /* Are its bits to be those of one process? Or is the whole program run so? */
 static bool is_as_one_process(const coll_case_t *c) {
-    const char *reproducible = getenv("HEDDLE_REPRODUCIBLE");
-    return c->placement || (reproducible != NULL && strcmp(reproducible, "placement") == 0);
+    return c->placement || has_set("HEDDLE_REPRODUCIBLE", "placement") ||
+           has_set("HEDDLE_NODE", "y");
 }
 
 /* The reference runs on copies; an endpoint without elements still gets an address. */
