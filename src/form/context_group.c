@@ -19,6 +19,9 @@ static void free_group(void *object) {
     if (group->net && group->forks == hd_forks()) {
         hd_net_close(group->net);
     }
+    if (group->scope) {
+        hd_home_unpin(&group->scope->home);
+    }
     hd_free(group->process);
     hd_free(group->span);
     hd_free(group);
@@ -32,9 +35,19 @@ void hd_context_part(ucc_context_h context) {
     }
 }
 
+typedef struct mine {
+    hd_context_group_t *group;
+    hd_kin_t *kin; /* if the processes share memory */
+} mine_t;
+
 /* The first context to come to the meeting with its group makes that the group of all. */
-static void *make_group(void *mine) {
-    return mine;
+static void *make_group(void *arg) {
+    const mine_t *mine = arg;
+    if (mine->kin) {
+        hd_kin_is_scope(mine->kin);
+        mine->group->scope = hd_kin_found(mine->kin);
+    }
+    return mine->group;
 }
 
 /* The contexts live in several processes: calls the roll, and sets context->peers.group. trouble:
@@ -57,7 +70,11 @@ static ucc_status_t meet_processes(ucc_context_h context, hd_roll_t *roll, ucc_s
         uint32_t me = span->local_of[context->rank], here = hd_span_count(span, span->mine);
         roll->trouble = hd_meet(&key, here, &me, 0, true, &meeting);
         meeting = roll->trouble == UCC_OK ? meeting : NULL;
+        roll->meeting = meeting;
     }
+    hd_group_config_t config =
+        hd_team_group_config(context->lib, UCC_NO_SYNC_COLLECTIVES, roll->oob.n_oob_eps);
+    roll->group_config = &config;
     roll->optional = true; /* without a network, they are good for teams inside their processes */
     ucc_status_t status = hd_roll_call_through(roll);
     if (status == UCC_OK) {
@@ -68,7 +85,8 @@ static ucc_status_t meet_processes(ucc_context_h context, hd_roll_t *roll, ucc_s
                                       .forks = hd_forks()};
         roll->span = NULL;
         roll->net = NULL;
-        context->peers.group = hd_meeting_object(meeting, make_group, group, free_group);
+        mine_t mine = {.group = group, .kin = roll->together ? roll->kin : NULL};
+        context->peers.group = hd_meeting_object(meeting, make_group, &mine, free_group);
     } else if (meeting) {
         hd_meeting_release(meeting, false);
     }

@@ -32,17 +32,8 @@ static bool is_inherited(ucc_team_h parent) {
     return true;
 }
 
-/* Returns whether the parent's processes share memory, and logs that. */
-static bool is_shared(ucc_team_h parent) {
-    bool shared = hd_kin_span(parent->group);
-    if (shared) {
-        hd_error("no team can be made yet from one whose processes share memory (NODE=y)");
-    }
-    return shared;
-}
-
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
-    if (is_inherited(parent) || is_shared(parent)) {
+    if (is_inherited(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_team_h team = heir(parent);
@@ -60,6 +51,18 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     f->parent = group;
     f->split = key.id;
     hd_home_pin(&group->home);
+    if (hd_kin_span(group)) {
+        ucc_status_t came = hd_form_come_to_split(team, included);
+        if (came != UCC_OK) { /* as below */
+            hd_lock(&parent->lock);
+            parent->splits -= parent->splits == number;
+            hd_unlock(&parent->lock);
+        } else if (!included) {
+            hd_form_drop(team);
+            team->state = HD_TEAM_EXCLUDED;
+        }
+        return hd_form_give_out(team, came, out);
+    }
     ucc_status_t status =
         hd_form_start_meeting(team, &key, group->n, hd_group_member(group, parent->ep), included);
     if (status != UCC_OK) {
@@ -87,10 +90,10 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
 }
 
 ucc_status_t hd_team_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h *out) {
-    if (is_inherited(parent) || is_shared(parent)) {
+    if (is_inherited(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
-    if (!parent->crossing) {
+    if (!parent->crossing && !hd_kin_span(parent->group)) {
         hd_error("a team inside one process has nobody to lose");
         return UCC_ERR_NOT_SUPPORTED;
     }
@@ -100,9 +103,11 @@ ucc_status_t hd_team_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h *
 
 ucc_status_t hd_team_from_list(ucc_team_h parent, const hd_list_t *list, ucc_team_h *out) {
     uint32_t me;
-    hd_known_t known = {
-        .scope = parent->group->serial, .lock = &parent->lock, .lists = &parent->lists};
-    if (is_inherited(parent) || is_shared(parent)) {
+    hd_known_t known = {.scope = parent->group->serial,
+                        .reach = hd_form_reach_of(parent->group),
+                        .lock = &parent->lock,
+                        .lists = &parent->lists};
+    if (is_inherited(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_status_t status = hd_form_check_list(list, parent->n, parent->ep, &me);
@@ -110,10 +115,10 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const hd_list_t *list, ucc_tea
         return status;
     }
     if (parent->crossing) {
-        known.span = parent->crossing->span;
-        known.process = parent->crossing->process;
         known.net = parent->crossing->net;
         known.origin = parent->crossing->wire;
+    } else if (known.reach.scope) {
+        known.origin = hd_kin_wire(parent->group);
     }
     ucc_team_h team = status == UCC_OK ? heir(parent) : NULL;
     status = hd_form_start_by_list(team, &known, list, me);

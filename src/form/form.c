@@ -17,6 +17,8 @@
 
 #include "core/fork.h"
 
+#include <sched.h>
+
 /* --- create ----------------------------------------------------------------------------------- */
 
 /* Takes the endpoint's part of the team's memory from the parameters, or allocates it. */
@@ -149,11 +151,10 @@ static ucc_status_t step(ucc_team_h team) {
         hd_error("the endpoint was inherited through a fork: its team can't be formed here");
         return UCC_ERR_NOT_SUPPORTED;
     }
-    static ucc_status_t (*const next[])(ucc_team_h team) = {[STEP_GATHER] = hd_form_gather,
-                                                            [STEP_ROLL] = hd_form_call_roll,
-                                                            [STEP_SPLIT] = hd_form_split,
-                                                            [STEP_MEET] = hd_form_meet,
-                                                            [STEP_COMPLETE] = step_complete};
+    static ucc_status_t (*const next[])(ucc_team_h team) = {
+        [STEP_GATHER] = hd_form_gather, [STEP_ROLL] = hd_form_call_roll,
+        [STEP_SPLIT] = hd_form_split,   [STEP_SHARE] = hd_form_share,
+        [STEP_MEET] = hd_form_meet,     [STEP_COMPLETE] = step_complete};
     return next[team->forming->step](team);
 }
 
@@ -170,6 +171,9 @@ static void give_up(ucc_team_h team, ucc_status_t why) {
     }
     if (f->step == STEP_SPLIT) {
         hd_form_give_up_split(team, why);
+    }
+    if (f->scope && f->meeting && !f->roll.together) {
+        hd_form_give_up_sharing(team, why);
     }
     if (!group && f->meeting && f->step == STEP_MEET) {
         group = hd_form_made_group(f->meeting); /* that of those who have come */
@@ -207,6 +211,8 @@ static void note_wait(ucc_team_h team) {
     }
     if (f->step == STEP_SPLIT && hd_form_split_awaits(team, &what)) {
         hd_text_add(&what, ", to come");
+    } else if (f->step == STEP_SHARE) {
+        hd_text_add(&what, "other processes of its machine, to share memory with");
     } else if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
         hd_form_name_missing(team, &what);
     } else if (f->step == STEP_COMPLETE && team->crossing) {
@@ -245,10 +251,15 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     if (team->state == HD_TEAM_FAILED) {
         return team->failure;
     }
-    while (status == UCC_OK && team->forming->step != STEP_COMPLETE) {
+    while (status >= 0 && team->forming->step != STEP_COMPLETE) {
+        /* These teams meet without a wait, but for memory that another process makes, and hands over
+         * whatever its own threads do. */
+        hd_assert(status != UCC_INPROGRESS || team->forming->step == STEP_SHARE);
         status = step(team);
+        if (status == UCC_INPROGRESS) {
+            sched_yield();
+        }
     }
-    hd_assert(status != UCC_INPROGRESS); /* these teams meet without a wait */
     if (status != UCC_OK) {
         hd_form_fail(team, status);
     } else {

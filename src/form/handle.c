@@ -155,6 +155,13 @@ void hd_form_drop(ucc_team_h team) {
     if (f->parent) {
         hd_home_unpin(&f->parent->home);
     }
+    if (f->scope) {
+        hd_home_unpin(&f->scope->home);
+    }
+    if (f->origin_scope) {
+        hd_home_unpin(&f->origin_scope->home);
+    }
+    hd_free(f->kin_process);
     if (f->owns_memory) {
         hd_free_part(f->memory, f->bytes);
     }

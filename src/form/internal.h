@@ -14,12 +14,14 @@
 #include "threads/meet.h"
 
 /* What the next call of hd_team_create_test does. By an exchange: GATHER, ROLL if there are several
- * processes, MEET, COMPLETE. In a split of a team of several processes: SPLIT, MEET, COMPLETE. All
- * others begin with MEET. */
+ * processes, MEET, COMPLETE. In a split of a team of several processes: SPLIT, SHARE if these share
+ * memory, MEET, COMPLETE. Of members of a set: SHARE likewise, MEET, COMPLETE. All others begin with
+ * MEET. */
 typedef enum hd_form_step {
     STEP_GATHER,  /* waits for the exchange of records */
     STEP_ROLL,    /* waits for the exchanges of the roll */
     STEP_SPLIT,   /* waits for the parent's endpoints, and for the other processes' */
+    STEP_SHARE,   /* waits for the memory that the team's processes share */
     STEP_MEET,    /* waits for the meeting, and joins its group */
     STEP_COMPLETE /* waits until all have joined */
 } hd_form_step_t;
@@ -35,7 +37,12 @@ struct hd_forming {
     hd_group_config_t group_config; /* the roll's */
     /* as the net knows them; NULL: all live in this process, or in processes that share memory */
     hd_net_process_t *process;
-    uint64_t wire;             /* names a team of several processes on the network */
+    uint64_t wire; /* names a team of several processes */
+    /* Of a team in several processes that share memory, made of members of a set: a reference to the
+     * group in whose memory it is formed, and its processes. NULL, both: it is none of these. */
+    hd_group_t *scope;
+    hd_kin_process_t *kin_process;
+    hd_birth_t *birth; /* STEP_SPLIT of a parent whose processes share memory; this endpoint came */
     /* Of a team that is made of the survivors of another one: a reference, and its endpoints'
      * numbers there, which live as long as the meeting. NULL, both: it is not. */
     hd_origin_t *origin;
@@ -44,10 +51,11 @@ struct hd_forming {
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_meeting_t *meeting;
     uint32_t meets, participant; /* participants of the meeting; which of them this one is */
-    bool counted;       /* the others of its meeting know that it has come, or has failed */
-    hd_group_t *parent; /* of a split: the parent's, pinned */
-    uint64_t split;     /* of a split: its number */
-    uint64_t since;     /* ticks when this endpoint first wanted to go (split.c); 0: it has not */
+    bool counted;             /* the others of its meeting know that it has come, or has failed */
+    hd_group_t *parent;       /* of a split: the parent's, pinned */
+    hd_group_t *origin_scope; /* with an origin, and a scope: a reference (hd_kin_descend) */
+    uint64_t split;           /* of a split: its number */
+    uint64_t since; /* ticks when this endpoint first wanted to go (split.c); 0: it has not */
     /* The meeting only had to count this endpoint, which takes no part in the team that a split
      * makes; or whose team is active ahead of the others (hd_team_form_ahead). */
     bool excluded;
@@ -67,8 +75,11 @@ typedef struct hd_context_group {
     hd_span_t *span;           /* which contexts live in which process, by rank */
     hd_net_t *net;             /* a reference; NULL: there is no network */
     hd_net_process_t *process; /* by the span's numbers; NULL: there is no network */
-    hd_meeting_t *meeting;     /* of those contexts, each of which has a reference */
-    uint32_t forks;            /* hd_forks() when made */
+    /* its processes share memory: a group in which nobody joins, for teams to be formed in; a
+     * reference. NULL: they don't */
+    hd_group_t *scope;
+    hd_meeting_t *meeting; /* of those contexts, each of which has a reference */
+    uint32_t forks;        /* hd_forks() when made */
 } hd_context_group_t;
 
 /* --- handle.c --------------------------------------------------------------------------------- */
@@ -85,13 +96,31 @@ void hd_form_leave(ucc_team_h team);
 
 /* --- span.c ----------------------------------------------------------------------------------- */
 
+/* A set of endpoints or contexts: in which processes they live, and how these reach each other. */
+typedef struct hd_reach {
+    const hd_span_t *span; /* NULL: all of them live in this process */
+    /* By the span's numbers, as the net knows them; by their identities alone, if the net knows
+     * their addresses already. NULL: there is no network. */
+    const hd_net_process_t *process;
+    /* Likewise, if they share memory; and the group in whose memory teams are formed. */
+    const hd_kin_process_t *kin;
+    hd_group_t *scope;
+} hd_reach_t;
+
+hd_reach_t hd_form_reach_of(const hd_group_t *group);
 /* Sets the team's size, this endpoint's number and label, and, if the members of a list live in
  * several processes, all that its crossing needs but the wire id: the span, a reference to the
- * network, and the processes. The caller is the me-th; the list has their numbers in `of`, which is
- * NULL if all of these live in this process. process: those of `of`, as the net knows them; by
- * their identities alone, if the net knows their addresses already. NULL: there is no network. */
-ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of,
-                               const hd_net_process_t *process, const hd_list_t *list, uint32_t me);
+ * network, and the processes; or what it needs to share memory. The caller is the me-th; the list
+ * has their numbers in `of`. */
+ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list,
+                               uint32_t me);
+/* STEP_SHARE: goes on when all of the team's processes have its memory. */
+ucc_status_t hd_form_share(ucc_team_h team);
+/* An endpoint that has a scope gives up before STEP_MEET: tells the other processes. */
+void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why);
+/* The same for a process in which no endpoint has got so far. */
+void hd_form_refuse_sharing(hd_group_t *scope, uint64_t wire, uint32_t processes, uint32_t mine,
+                            ucc_status_t why);
 /* Makes this process's group of a team in several processes, with its crossing, to which the roll's
  * span and net belong then. names: records with the user's names for the
  * endpoints; NULL: they have none. */
@@ -114,9 +143,8 @@ bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, u
 
 /* A set whose members make teams of lists of themselves. */
 typedef struct hd_known {
-    uint64_t scope;        /* its serial number in this process */
-    const hd_span_t *span; /* as hd_form_take_list has it, and the processes */
-    const hd_net_process_t *process;
+    uint64_t scope; /* its serial number in this process */
+    hd_reach_t reach;
     hd_net_t *net;        /* NULL: there is no network */
     uint64_t origin;      /* names the set, the same in all processes */
     const uint64_t *id;   /* tells teams of the same list apart; NULL: their order does */
@@ -154,7 +182,10 @@ void hd_form_name_missing(const ucc_team_h team, hd_text_t *text);
 
 /* STEP_SPLIT: tells the other processes who takes part, and goes on when all have. */
 ucc_status_t hd_form_split(ucc_team_h team);
-/* For people: adds for which processes it waits. False: for none, or that can't be seen. */
+/* Instead of a meeting, if the parent's processes share memory: the endpoint says in the parent's
+ * memory whether it takes part. On success, the next step is STEP_SPLIT, if it does. */
+ucc_status_t hd_form_come_to_split(ucc_team_h team, bool included);
+/* For people: adds for whom it waits. False: for none, or that can't be seen. */
 bool hd_form_split_awaits(const ucc_team_h team, hd_text_t *text);
 /* Called by an endpoint that has failed in STEP_SPLIT, and has failed the meeting: sees to it that
  * the other processes learn of that. If nobody here can tell them, the parent fails. */

@@ -3,6 +3,7 @@
  */
 #include "form/kin.h"
 
+#include "core/hash.h"
 #include "form/form.h"
 #include "node/node.h"
 
@@ -18,18 +19,27 @@ struct hd_kin {
     hd_outer_memory_t memory; /* what hangs on the group; must stay first */
     _Atomic uint32_t refs;
     pthread_mutex_t lock; /* guards what follows, while the group is not there */
-    ucc_status_t status; /* UCC_INPROGRESS, or how it has ended */
+    ucc_status_t status;  /* UCC_INPROGRESS, or how it has ended */
     hd_node_t *node;
     hd_node_offer_t *offer; /* of the leader */
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
-    bool found;
+    bool found, ahead;
+    _Atomic bool is_scope; /* nobody joins its group: others are formed there */
+    hd_group_t *scope;     /* a reference, until it is agreed that all have the group; or NULL */
+    hd_birth_t *birth;     /* there; NULL: there is none (any more) */
+    bool said;
     /* constant once the group is there */
     hd_group_t *group;
     hd_span_t *span;
-    hd_node_peer_t **peer; /* by process; NULL: this one */
+    hd_kin_process_t *process; /* by process */
+    hd_node_peer_t **peer;     /* likewise; NULL: this one */
+    uint64_t wire;
+    hd_origin_t *_Atomic origin; /* a reference; NULL: not asked for yet */
+    uint64_t *in_origin;
+    hd_group_t *origin_scope; /* a reference; NULL: this group itself */
     /* of the watch, under its lock */
-    bool *gone;      /* by process: its end has been seen */
+    bool *gone;           /* by process: its end has been seen */
     hd_kin_t *next, **at; /* at is NULL: it is not watched */
 };
 
@@ -109,7 +119,8 @@ static void look_at(hd_kin_t *kin) {
             continue;
         }
         kin->gone[p] = true;
-        if (!has_left(kin, p)) {
+        /* relaxed: set before anybody uses the group */
+        if (!atomic_load_explicit(&kin->is_scope, memory_order_relaxed) && !has_left(kin, p)) {
             if (hd_group_poisoned(kin->group) == UCC_OK) {
                 hd_error("team of %u: the process of endpoint %u, and %u more, %s", kin->span->n,
                          hd_span_endpoint(kin->span, p, 0), hd_span_count(kin->span, p) - 1,
@@ -230,6 +241,12 @@ static void unref(hd_kin_t *kin) {
         hd_node_leave(kin->node);
     }
     pthread_mutex_destroy(&kin->lock);
+    hd_origin_drop(kin->origin);
+    if (kin->origin_scope) {
+        hd_home_unpin(&kin->origin_scope->home);
+    }
+    hd_free(kin->in_origin);
+    hd_free(kin->process);
     hd_free(kin->span);
     hd_free((void *)kin->peer);
     hd_free(kin->gone);
@@ -242,6 +259,20 @@ static void group_ends(hd_outer_memory_t *memory) {
 
 static void group_has_ended(hd_outer_memory_t *memory) {
     unref((hd_kin_t *)(void *)memory);
+}
+
+/* The last word of this process. */
+static void end_birth(hd_kin_t *kin, ucc_status_t status) {
+    if (!kin->said) {
+        hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
+    } else if (status != UCC_OK) {
+        hd_birth_fail(kin->birth, status);
+    }
+    kin->said = true;
+    hd_birth_leave(kin->scope, kin->birth);
+    hd_home_unpin(&kin->scope->home);
+    kin->birth = NULL;
+    kin->scope = NULL;
 }
 
 /* Nobody comes to it any more: its descriptors are closed. */
@@ -260,6 +291,9 @@ void hd_kin_drop(hd_kin_t *kin) {
     if (!kin) {
         return;
     }
+    if (kin->birth) {
+        end_birth(kin, UCC_ERR_NOT_FOUND);
+    }
     end_sharing(kin);
     if (kin->group && !kin->found) { /* nobody has joined it */
         end_watch(kin);
@@ -271,25 +305,32 @@ void hd_kin_drop(hd_kin_t *kin) {
 /* --- sharing ---------------------------------------------------------------------------------- */
 
 /* Returns the address of a process, whose door is of this node. */
-static hd_node_address_t address_of(const hd_kin_t *kin, const hd_kin_process_t *process) {
+static hd_node_address_t address_of(const hd_kin_t *kin, uint32_t p) {
     hd_node_address_t address = *hd_node_address(kin->node);
-    name_door(address.door, process->identity, process->door);
+    name_door(address.door, kin->process[p].identity, kin->process[p].door);
     address.pid = 0; /* not known */
     return address;
 }
 
-static ucc_status_t offer(hd_kin_t *kin, const hd_kin_params_t *params) {
+void hd_kin_name(uint64_t wire, uint64_t name[2]) {
+    name[0] = wire;
+    name[1] = hd_hash_mix(wire, 1) | 1;
+}
+
+static ucc_status_t offer(hd_kin_t *kin) {
     uint32_t others = kin->span->processes - 1;
-    uint64_t(*door)[2] = hd_alloc(HD_LINE, others * sizeof(*door));
+    uint64_t(*door)[2] = hd_alloc(HD_LINE, others * sizeof(*door)), name[2];
     kin->group = door ? hd_group_create(kin->span->n, &kin->config) : NULL;
     ucc_status_t status = kin->group ? UCC_OK : UCC_ERR_NO_MEMORY;
-    for (uint32_t p = 0; status == UCC_OK && p < others; p++) {
-        name_door(door[p], params->process[p + 1].identity, params->process[p + 1].door);
+    for (uint32_t i = 0; door && i < others; i++) {
+        const hd_kin_process_t *other = &kin->process[i + (i >= kin->span->mine)];
+        name_door(door[i], other->identity, other->door);
     }
     if (status == UCC_OK) {
         hd_node_segment_t segment = hd_group_take_segment(kin->group);
-        status = hd_node_offer(kin->node, params->name, &segment, (const uint64_t(*)[2])door,
-                               others, &kin->offer);
+        hd_kin_name(kin->wire, name);
+        status = hd_node_offer(kin->node, name, &segment, (const uint64_t(*)[2])door, others,
+                               &kin->offer);
         if (status != UCC_OK) {
             hd_segment_close(&segment);
         }
@@ -298,10 +339,10 @@ static ucc_status_t offer(hd_kin_t *kin, const hd_kin_params_t *params) {
     return status;
 }
 
-static ucc_status_t meet(hd_kin_t *kin, const hd_kin_params_t *params) {
+static ucc_status_t meet(hd_kin_t *kin) {
     ucc_status_t status = UCC_OK;
     for (uint32_t p = 0; status == UCC_OK && p < kin->span->processes; p++) {
-        hd_node_address_t address = address_of(kin, &params->process[p]);
+        hd_node_address_t address = address_of(kin, p);
         if (p != kin->span->mine) {
             status = hd_node_meet(kin->node, &address, p < kin->span->mine, &kin->peer[p]);
         }
@@ -309,23 +350,40 @@ static ucc_status_t meet(hd_kin_t *kin, const hd_kin_params_t *params) {
     return status;
 }
 
-static ucc_status_t begin(hd_kin_t *kin, const hd_kin_params_t *params) {
-    uint32_t n = kin->span->processes, door;
+static ucc_status_t come(hd_kin_t *kin, hd_group_t *scope) {
+    uint64_t name[2];
+    hd_kin_name(kin->wire, name);
+    kin->birth = hd_birth_come(scope, name, kin->span->processes);
+    if (!kin->birth) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    kin->scope = scope;
+    hd_home_pin(&scope->home);
+    return UCC_OK;
+}
+
+static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
+    uint32_t n = kin->span->processes, mine = kin->span->mine, door;
+    uint64_t name[2];
     if (n > HD_FAR_MOST) {
         hd_info("%u processes are too many to share memory (at most %d)", n, HD_FAR_MOST);
         return UCC_ERR_NOT_SUPPORTED;
     }
     kin->config.mappings = 0;
     kin->config.processes = n;
+    kin->config.process = mine;
     kin->config.apart = true;
     kin->config.pairs = false;
-    ucc_status_t status = hd_kin_open_door(&kin->node, &door);
-    status = status == UCC_OK ? meet(kin, params) : status;
-    if (status == UCC_OK && kin->span->mine == 0) {
-        status = offer(kin, params);
+    ucc_status_t status = scope ? come(kin, scope) : UCC_OK;
+    status = status == UCC_OK ? hd_kin_open_door(&kin->node, &door) : status;
+    status = status == UCC_OK ? meet(kin) : status;
+    uint32_t leader = kin->birth ? hd_birth_leader(kin->birth, mine) : 0;
+    if (status == UCC_OK && leader == mine) {
+        status = offer(kin);
     } else if (status == UCC_OK) {
-        hd_node_address_t leader = address_of(kin, &params->process[0]);
-        status = hd_node_fetch(kin->node, &leader, params->name, &kin->fetch);
+        hd_node_address_t address = address_of(kin, leader);
+        hd_kin_name(kin->wire, name);
+        status = hd_node_fetch(kin->node, &address, name, &kin->fetch);
     }
     return status == UCC_OK ? UCC_INPROGRESS : status;
 }
@@ -340,14 +398,21 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
     pthread_mutex_init(&kin->lock, NULL);
     kin->memory = (hd_outer_memory_t){.release = group_has_ended, .ends = group_ends};
     kin->config = *params->config;
+    kin->wire = params->wire;
+    kin->ahead = params->ahead;
     kin->span = hd_span_create(span->n, span->process_of, hd_span_endpoint(span, span->mine, 0));
+    kin->process = hd_alloc(HD_LINE, span->processes * sizeof(*kin->process));
     kin->peer = hd_alloc(HD_LINE, span->processes * sizeof(hd_node_peer_t *));
     kin->gone = hd_alloc(HD_LINE, span->processes * sizeof(*kin->gone));
-    if (!kin->span || !kin->peer || !kin->gone) {
+    if (!kin->span || !kin->process || !kin->peer || !kin->gone) {
         unref(kin);
         return NULL;
     }
-    kin->status = begin(kin, params);
+    memcpy(kin->process, params->process, span->processes * sizeof(*kin->process));
+    kin->status = begin(kin, params->scope);
+    if (kin->status < 0 && kin->birth) {
+        end_birth(kin, kin->status);
+    }
     return kin;
 }
 
@@ -382,17 +447,41 @@ static ucc_status_t fetch(hd_kin_t *kin) {
     return kin->group ? UCC_OK : UCC_ERR_NO_MEMORY;
 }
 
+/* Gets on with it, as far as it depends on this process. */
+static ucc_status_t get(hd_kin_t *kin) {
+    ucc_status_t here = fetch(kin), there = here < 0 ? here : connected(kin);
+    if (there == UCC_OK && here == UCC_OK && !kin->at) {
+        return begin_watch(kin);
+    }
+    return there == UCC_OK ? here : there;
+}
+
+/* Hears how the other processes of the scope get on. */
+static ucc_status_t hear(hd_kin_t *kin, ucc_status_t status) {
+    if (status == UCC_OK && !kin->said) {
+        hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
+        kin->said = true;
+    }
+    ucc_status_t all = hd_birth_status(kin->birth);
+    if (status == UCC_OK && !kin->ahead) {
+        status = all;
+    } else if (all < 0 && status >= 0) {
+        status = all;
+    }
+    if (status != UCC_INPROGRESS) {
+        end_birth(kin, status);
+    }
+    return status;
+}
+
 ucc_status_t hd_kin_test(hd_kin_t *kin) {
     if (kin->node) {
         progress(kin->node);
     }
     pthread_mutex_lock(&kin->lock);
     if (kin->status == UCC_INPROGRESS) {
-        ucc_status_t here = fetch(kin), there = here < 0 ? here : connected(kin);
-        kin->status = there == UCC_OK ? here : there;
-        if (kin->status == UCC_OK) {
-            kin->status = begin_watch(kin);
-        }
+        kin->status = get(kin);
+        kin->status = kin->birth ? hear(kin, kin->status) : kin->status;
     }
     ucc_status_t status = kin->status;
     pthread_mutex_unlock(&kin->lock);
@@ -412,9 +501,77 @@ void hd_kin_fail(hd_kin_t *kin, ucc_status_t why) {
     if (kin->group) {
         hd_group_poison(kin->group, why);
     }
+    if (kin->birth) {
+        end_birth(kin, why);
+    }
+    kin->status = kin->status == UCC_INPROGRESS ? why : kin->status;
     pthread_mutex_unlock(&kin->lock);
 }
 
+/* --- of a group ------------------------------------------------------------------------------- */
+
+static hd_kin_t *kin_of(const hd_group_t *group) {
+    return (hd_kin_t *)(void *)group->kin;
+}
+
+void hd_kin_is_scope(hd_kin_t *kin) {
+    atomic_store_explicit(&kin->is_scope, true, memory_order_relaxed); /* see look_at */
+}
+
 const hd_span_t *hd_kin_span(const hd_group_t *group) {
-    return group->kin ? ((const hd_kin_t *)(const void *)group->kin)->span : NULL;
+    return group->kin ? kin_of(group)->span : NULL;
+}
+
+uint64_t hd_kin_wire(const hd_group_t *group) {
+    return kin_of(group)->wire;
+}
+
+const hd_kin_process_t *hd_kin_processes(const hd_group_t *group) {
+    return kin_of(group)->process;
+}
+
+bool hd_kin_has_left(const hd_group_t *group, uint32_t p) {
+    return has_left(kin_of(group), p);
+}
+
+bool hd_kin_has_lost(const hd_group_t *group, uint32_t p) {
+    hd_kin_t *kin = kin_of(group);
+    progress(kin->node);
+    return kin->peer[p] && hd_node_peer_state(kin->peer[p]) >= HD_NODE_FIRST_FAILURE &&
+           !has_left(kin, p);
+}
+
+void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin,
+                    hd_group_t *scope) {
+    hd_kin_t *kin = kin_of(group);
+    /* relaxed: nobody else knows the group yet */
+    atomic_store_explicit(&kin->origin, origin, memory_order_relaxed);
+    kin->in_origin = in_origin;
+    kin->origin_scope = scope;
+}
+
+hd_origin_t *hd_kin_origin(hd_group_t *group) {
+    hd_kin_t *kin = kin_of(group);
+    /* acquire: pairs with the swap below */
+    hd_origin_t *origin = atomic_load_explicit(&kin->origin, memory_order_acquire);
+    hd_origin_t *made = origin ? NULL : hd_origin_create(kin->wire, kin->span);
+    if (!made) {
+        return origin;
+    }
+    /* acq_rel: publishes it, or takes another thread's */
+    if (atomic_compare_exchange_strong_explicit(&kin->origin, &origin, made, memory_order_acq_rel,
+                                                memory_order_acquire)) {
+        return made;
+    }
+    hd_origin_drop(made);
+    return origin;
+}
+
+const uint64_t *hd_kin_in_origin(const hd_group_t *group) {
+    return kin_of(group)->in_origin;
+}
+
+hd_group_t *hd_kin_scope(hd_group_t *group) {
+    hd_group_t *scope = kin_of(group)->origin_scope;
+    return scope ? scope : group;
 }

@@ -4,7 +4,9 @@
  *
  *     hd_kin_open_door     a process's door (node/) is open; its number goes to the others
  *     hd_kin_begin         one of them, the LEADER, makes the group and offers its segment; the
- *                          others fetch that; each has a connection to each
+ *                          others fetch that; each has a connection to each. Those of a team that
+ *                          is made of members of another group whose memory is shared, its SCOPE,
+ *                          tell each other there (shm/births.c), without an exchange
  *     hd_kin_test          until it has the group, or can't have it
  *     hd_kin_found         all can: the group is the caller's, and the kin hangs on it
  *     hd_kin_drop          nobody asks for more
@@ -29,10 +31,12 @@ typedef struct hd_kin_process {
 } hd_kin_process_t;
 
 typedef struct hd_kin_params {
-    const hd_span_t *span;             /* which endpoints live in which process; copied */
-    const hd_kin_process_t *process;   /* by the span's numbers; the lowest one leads */
-    const hd_group_config_t *config;   /* of a group inside one process; copied */
-    uint64_t name[2];                  /* of the team, the same in all of its processes */
+    const hd_span_t *span;           /* which endpoints live in which process; copied */
+    const hd_kin_process_t *process; /* by the span's numbers; copied */
+    const hd_group_config_t *config; /* of a group inside one process; copied */
+    uint64_t wire;                   /* names the team, the same in all of its processes */
+    hd_group_t *scope;               /* NULL: whoever begins tells the others how it ends */
+    bool ahead; /* with a scope: no process waits until the others have the group, too */
 } hd_kin_params_t;
 
 /* Opens this process's door, for as long as there is one who has opened it, and sets its number,
@@ -42,20 +46,43 @@ void hd_kin_close_door(hd_node_t *door);
 
 /* Begins; the door is open. NULL: no memory. Everything else that goes wrong, hd_kin_test says. */
 hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
-/* Never blocks. UCC_INPROGRESS: the caller comes again. UCC_OK: this process has the group. An
- * error: it can't have it (logged at level info). Any thread; also after the end, so that other
- * processes get on. */
+/* Never blocks. UCC_INPROGRESS: the caller comes again. UCC_OK: this process has the group; with a
+ * scope, all have it, unless the team goes ahead. An error: it can't have it (logged at level info).
+ * Any thread; also after the end, so that other processes get on. */
 ucc_status_t hd_kin_test(hd_kin_t *kin);
 /* After UCC_OK, once: all processes have it. Returns the group with a reference. */
 hd_group_t *hd_kin_found(hd_kin_t *kin);
+/* Before that: nobody joins the group, and ends of processes do not matter to it. */
+void hd_kin_is_scope(hd_kin_t *kin);
 /* The team can't be formed, if it has not been found; tells those who have the group. */
 void hd_kin_fail(hd_kin_t *kin, ucc_status_t why);
 /* By the one who has begun. What was not found ends. */
 void hd_kin_drop(hd_kin_t *kin);
 
+/* The name of a team's segment, and of its birth in its scope. */
+void hd_kin_name(uint64_t wire, uint64_t name[2]);
+
 /* Of a group: which endpoints live in which process; NULL: all live in this one, or it is not
  * shared. */
 const hd_span_t *hd_kin_span(const hd_group_t *group);
+/* Such a group's team, as its processes call it. */
+uint64_t hd_kin_wire(const hd_group_t *group);
+/* Those processes, by the span's numbers. */
+const hd_kin_process_t *hd_kin_processes(const hd_group_t *group);
+/* Of such a group: is process p gone, without having left the team? Has it left? */
+bool hd_kin_has_lost(const hd_group_t *group, uint32_t p);
+bool hd_kin_has_left(const hd_group_t *group, uint32_t p);
+/* What a group is made of, if it is made of those that are left of another one (form/shrink.c): by
+ * whoever has found it, which gives the array and a reference to each of the others. NULL: it can
+ * be an origin itself. */
+void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin, hd_group_t *scope);
+/* Such a group's, or its own, which is made at the first call (NULL: no memory, logged); its
+ * endpoints' numbers there, NULL: the same; and the group in whose memory the teams with this
+ * origin are formed. The kin's, all of them. */
+hd_origin_t *hd_kin_origin(hd_group_t *group);
+const uint64_t *hd_kin_in_origin(const hd_group_t *group);
+hd_group_t *hd_kin_scope(hd_group_t *group);
+
 /* The number in the team of a process's i-th endpoint. */
 static inline uint32_t hd_form_number(const hd_group_t *group, uint32_t i) {
     const hd_span_t *span = hd_kin_span(group);

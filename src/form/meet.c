@@ -39,7 +39,7 @@ ucc_status_t hd_form_meeting_status(ucc_team_h team) {
                  ucc_status_string(failed));
     }
     const hd_group_t *parent = team->forming->parent;
-    bool crosses = parent && hd_group_crossing(parent);
+    bool crosses = parent && (hd_group_crossing(parent) || hd_kin_span(parent));
     return failed == UCC_OK && crosses ? hd_group_poisoned(parent) : failed;
 }
 
@@ -51,6 +51,26 @@ ucc_status_t hd_form_watch(ucc_team_h team) {
 
 /* --- the meeting ------------------------------------------------------------------------------ */
 
+/* The group whose memory the team's processes share. NULL: no memory. */
+static hd_group_t *find_kin(hd_forming_t *f) {
+    uint64_t *in_origin = NULL;
+    if (f->origin) {
+        uint32_t n = f->roll.span->n;
+        in_origin = hd_alloc(HD_LINE, n * sizeof(*in_origin));
+        if (!in_origin) {
+            return NULL;
+        }
+        memcpy(in_origin, f->in_origin, n * sizeof(*in_origin));
+    }
+    hd_group_t *group = hd_kin_found(f->roll.kin);
+    if (in_origin) {
+        hd_origin_keep(f->origin);
+        hd_home_pin(&f->origin_scope->home);
+        hd_kin_descend(group, f->origin, in_origin, f->origin_scope);
+    }
+    return group;
+}
+
 /* Makes this process's group, for the meeting, which the first endpoint to come does. NULL: the
  * meeting has been told. */
 static void *make_group(void *arg) {
@@ -61,7 +81,8 @@ static void *make_group(void *arg) {
      * with a group of its own. */
     ucc_status_t status = look_around(team);
     if (status == UCC_OK && f->roll.together) {
-        group = hd_kin_found(f->roll.kin);
+        group = find_kin(f);
+        status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
     } else if (status == UCC_OK && f->process) {
         status = hd_form_make_crossing(team, f->roll.all, &group);
     } else if (status == UCC_OK) {
@@ -156,7 +177,7 @@ static ucc_status_t join(ucc_team_h team, hd_group_t *group) {
 
 ucc_status_t hd_form_meet(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    bool splits_here = f->parent && !hd_group_crossing(f->parent);
+    bool splits_here = f->parent && !hd_group_crossing(f->parent) && !hd_kin_span(f->parent);
     ucc_status_t failed = hd_form_meeting_status(team);
     if (failed != UCC_OK) {
         return failed;
@@ -287,9 +308,26 @@ ucc_status_t hd_form_check_list(const hd_list_t *list, uint32_t limit, uint32_t 
     return status;
 }
 
+/* The caller's process can't take part in a team of a list, and none of its endpoints has got so far
+ * that it has come to the team's birth. */
+static void refuse_kin(const hd_known_t *known, const hd_list_t *list, uint64_t wire,
+                       ucc_status_t why) {
+    const hd_span_t *span = known->reach.span;
+    uint32_t processes = 0, mine = 0;
+    for (uint32_t i = 0; i < list->n; i++) { /* processes are numbered by their first members */
+        uint32_t p = span->process_of[list->at(list->entries, i)], j = 0;
+        while (span->process_of[list->at(list->entries, j)] != p) {
+            j++;
+        }
+        mine = j == i && p == span->mine ? processes : mine;
+        processes += j == i;
+    }
+    hd_form_refuse_sharing(known->reach.scope, wire, processes, mine, why);
+}
+
 ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, const hd_list_t *list,
                                    uint32_t me) {
-    const hd_span_t *span = known->span;
+    const hd_span_t *span = known->reach.span;
     hd_fingerprint_t name = hd_fingerprint_begin(list->n);
     uint32_t here = 0, local = 0; /* members in this process, and which of them the caller is */
     for (uint32_t i = 0; i < list->n; i++) {
@@ -318,12 +356,18 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, con
     ucc_status_t status = UCC_ERR_NO_MEMORY;
     if (team) {
         team->forming->wire = wire;
-        status = hd_form_take_list(team, span, known->process, list, me);
+        status = hd_form_take_list(team, &known->reach, list, me);
         status = status == UCC_OK ? hd_form_start_meeting(team, &key, here, local, true) : status;
+        if (status == UCC_OK && team->forming->scope) {
+            team->forming->step = STEP_SHARE;
+        }
     }
     if (status == UCC_ERR_NO_MEMORY && (!team || !team->forming->counted)) {
         (void)hd_form_refuse_meeting(&key, here, local, status);
-        if (here < list->n && known->net) { /* those who have come may be none of this process */
+        if (here < list->n && known->reach.scope) {
+            refuse_kin(known, list, wire, status);
+        } else if (here < list->n &&
+                   known->net) { /* those who have come may be none of this process */
             hd_net_refuse(known->net, wire, status);
         }
     }
@@ -403,8 +447,11 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, ucc_context_h context,
      * once, each process may see another order: the id has to tell the teams apart, and none
      * waits for other processes. */
     bool by_id = (params->mask & UCC_TEAM_PARAM_FIELD_ID) && context->peers.by_id;
-    hd_known_t known = {.span = group ? group->span : NULL,
-                        .process = group ? group->process : NULL,
+    bool shared = group && group->scope;
+    hd_known_t known = {.reach = {.span = group ? group->span : NULL,
+                                  .process = group ? group->process : NULL,
+                                  .kin = shared ? hd_kin_processes(group->scope) : NULL,
+                                  .scope = shared ? group->scope : NULL},
                         .net = group ? group->net : NULL,
                         .scope = context->peers.serial,
                         .origin = context->peers.serial,

@@ -316,11 +316,10 @@ static void *begin_kin(void *arg) {
         process[p] = (hd_kin_process_t){.identity = {first->process[0], first->process[1]},
                                         .door = address_bytes(roll, p)};
     }
-    uint64_t serial = hd_roll_serial(roll);
     hd_kin_params_t params = {.span = roll->of_endpoints ? roll->of_endpoints : roll->span,
                               .process = process,
                               .config = roll->group_config,
-                              .name = {serial, hd_hash_mix(serial, 1) | 1}};
+                              .wire = hd_roll_serial(roll)};
     hd_kin_t *kin = process ? hd_kin_begin(&params) : NULL;
     hd_free(process);
     return kin;
@@ -332,7 +331,7 @@ static void drop_kin(void *kin) {
 
 static ucc_status_t share(hd_roll_t *roll) {
     if (!roll->kin) {
-        roll->kin = roll->meeting ? hd_meeting_prelude(roll->meeting, begin_kin, roll, drop_kin)
+        roll->kin = roll->meeting ? hd_meeting_memory(roll->meeting, begin_kin, roll, drop_kin)
                                   : begin_kin(roll);
     }
     ucc_status_t status = roll->kin ? hd_kin_test(roll->kin) : UCC_ERR_NO_MEMORY;
@@ -468,8 +467,8 @@ ucc_status_t hd_roll_call(hd_roll_t *roll) {
     while (status == UCC_OK && roll->step != HD_ROLL_OVER) {
         status = roll->step == HD_ROLL_DOOR    ? tell_door(roll)
                  : roll->step == HD_ROLL_SHARE ? share(roll)
-                 : roll->step == HD_ROLL_OPEN ? open_network(roll)
-                                              : go_on(roll);
+                 : roll->step == HD_ROLL_OPEN  ? open_network(roll)
+                                               : go_on(roll);
     }
     return status;
 }

@@ -93,26 +93,26 @@ typedef struct hd_roll {
     uint64_t stall;  /* ticks after which a wait that blocks is logged */
     hd_stall_t waited;
     hd_record_t mine, *all; /* by place in the exchange */
-    hd_account_t *told; /* what all gave to an exchange of accounts; in the memory of `all` */
+    hd_account_t *told;     /* what all gave to an exchange of accounts; in the memory of `all` */
     /* The rest is for several processes. */
     const hd_config_t *config;
     hd_roll_step_t step;
-    bool optional;             /* members can do without a network: then `net` is NULL in the end */
-    hd_span_t *span;           /* who lives where; NULL: there was no memory */
-    uint32_t *place_of;        /* by member's number: its place in the exchange */
-    hd_net_t *net;             /* a reference */
-    bool far;                  /* some live on other hosts */
-    ucc_status_t trouble;      /* why this member can't go on; UCC_OK: it can */
-    hd_account_t account;      /* what this member gives to an exchange of accounts */
+    bool optional;        /* members can do without a network: then `net` is NULL in the end */
+    hd_span_t *span;      /* who lives where; NULL: there was no memory */
+    uint32_t *place_of;   /* by member's number: its place in the exchange */
+    hd_net_t *net;        /* a reference */
+    bool far;             /* some live on other hosts */
+    ucc_status_t trouble; /* why this member can't go on; UCC_OK: it can */
+    hd_account_t account; /* what this member gives to an exchange of accounts */
     /* Set by the owner, if memory may be shared: how the group is configured, if all lived in one
      * process; the meeting of the process's members, NULL: this is the only one; and, where members are processes, the span of
      * their endpoints, which is the roll's. */
     const hd_group_config_t *group_config;
     hd_meeting_t *meeting;
     hd_span_t *of_endpoints;
-    hd_node_t *door; /* open until the roll ends */
-    hd_kin_t *kin;   /* what the process's members share; the meeting's, or this one's */
-    bool together;   /* in the end: all processes share memory, and there is no network */
+    hd_node_t *door;           /* open until the roll ends */
+    hd_kin_t *kin;             /* what the process's members share; the meeting's, or this one's */
+    bool together;             /* in the end: all processes share memory, and there is no network */
     uint32_t room;             /* bytes of addresses that there is memory for, the same at all */
     uint32_t slice;            /* bytes of a slice */
     uint8_t *slices;           /* what all gave to the last exchange, by place; this member's */

@@ -38,9 +38,34 @@ typedef struct survivors {
 
 /* From which team endpoints come, and what it was made of. */
 typedef struct source {
-    const hd_crossing_t *team;
-    hd_origin_t *origin;
+    hd_group_t *group;
+    const hd_crossing_t *crossing; /* NULL: its processes share memory */
+    const hd_span_t *span;
+    hd_origin_t *own;          /* of the team; NULL: no memory */
+    const uint64_t *in_origin; /* its endpoints' numbers there; NULL: the same */
+    hd_origin_t *origin;       /* the team's own, or an agreement's */
 } source_t;
+
+static source_t source_of(ucc_team_h parent, hd_origin_t *origin) {
+    hd_crossing_t *crossing = parent->crossing;
+    hd_group_t *group = parent->group;
+    source_t source = {.group = group, .crossing = crossing};
+    source.span = crossing ? crossing->span : hd_kin_span(group);
+    source.own = crossing ? crossing->origin : hd_kin_origin(group);
+    source.in_origin = crossing ? crossing->in_origin : hd_kin_in_origin(group);
+    source.origin = origin ? origin : source.own;
+    return source;
+}
+
+static bool has_lost(const source_t *source, uint32_t p) {
+    return source->crossing ? hd_net_team_has_lost(source->crossing->team, p)
+                            : hd_kin_has_lost(source->group, p);
+}
+
+static bool has_left(const source_t *source, uint32_t p) {
+    return source->crossing ? hd_net_team_has_left(source->crossing->team, p)
+                            : hd_kin_has_left(source->group, p);
+}
 
 /* The survivors, for those that come from one of the teams. */
 typedef struct view {
@@ -49,15 +74,15 @@ typedef struct view {
 } view_t;
 
 static uint64_t in_origin(const source_t *source, uint32_t endpoint) {
-    const hd_crossing_t *team = source->team;
-    return source->origin == team->origin && team->in_origin ? team->in_origin[endpoint] : endpoint;
+    return source->origin == source->own && source->in_origin ? source->in_origin[endpoint]
+                                                              : endpoint;
 }
 
 /* Returns the number in the team of survivor i; an endpoint that is not there: n. */
 static uint64_t member_at(const void *entries, uint32_t i) {
     const view_t *view = entries;
     uint64_t wanted = view->survivors->left[i];
-    uint32_t n = view->source->team->span->n, low = 0, high = n;
+    uint32_t n = view->source->span->n, low = 0, high = n;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         bool below = in_origin(view->source, middle) < wanted;
@@ -84,22 +109,21 @@ static uint64_t name(hd_origin_t *origin, const survivors_t *s) {
 /* Decides who is left. NULL: no memory (logged). */
 static void *decide(void *arg) {
     const source_t *source = arg;
-    const hd_crossing_t *crossing = source->team;
-    const hd_span_t *span = crossing->span;
+    const hd_span_t *span = source->span;
     survivors_t *s = hd_alloc(HD_LINE, sizeof(*s) + span->n * sizeof(s->left[0]));
     /* Who has left the team may come from another one of the same origin, but has no part in an
      * agreement of this one. */
-    bool agrees = source->origin != crossing->origin;
+    bool agrees = source->origin != source->own;
     if (!s) {
         hd_error("no memory to shrink a team of %u", span->n);
         return NULL;
     }
     for (uint32_t i = 0; i < span->n; i++) {
         uint32_t p = span->process_of[i];
-        bool lost = p != span->mine && hd_net_team_has_lost(crossing->team, p);
-        if (lost) {
-            hd_net_team_tell_loss(crossing->team, p);
-        } else if (!agrees || !hd_net_team_has_left(crossing->team, p)) {
+        bool lost = p != span->mine && has_lost(source, p);
+        if (lost && source->crossing) {
+            hd_net_team_tell_loss(source->crossing->team, p);
+        } else if (!lost && (!agrees || !has_left(source, p))) {
             s->left[s->n++] = in_origin(source, i);
         }
     }
@@ -112,7 +136,7 @@ static ucc_status_t find_me(const view_t *view, uint64_t ep, uint32_t *me) {
     bool found = false;
     for (uint32_t i = 0; i < view->survivors->n; i++) {
         uint64_t member = member_at(view, i);
-        if (member == view->source->team->span->n) {
+        if (member == view->source->span->n) {
             hd_error("endpoint %llu is not in a team that its process shrinks, and was lost before",
                      (unsigned long long)view->survivors->left[i]);
             return UCC_ERR_IO_ERROR;
@@ -126,12 +150,11 @@ static ucc_status_t find_me(const view_t *view, uint64_t ep, uint32_t *me) {
 
 /* Sets the new team's size, this endpoint's number in it, and what it needs to cross processes. The
  * first to come to the meeting decides who is left. */
-static ucc_status_t choose(ucc_team_h parent, hd_origin_t *origin, ucc_team_h team) {
-    hd_crossing_t *crossing = parent->crossing;
+static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team) {
+    hd_origin_t *origin = source->origin;
     hd_forming_t *f = team->forming;
-    source_t source = {.team = crossing, .origin = origin};
-    const survivors_t *s = hd_meeting_prelude(f->meeting, decide, &source, hd_free);
-    const view_t view = {.survivors = s, .source = &source};
+    const survivors_t *s = hd_meeting_prelude(f->meeting, decide, source, hd_free);
+    const view_t view = {.survivors = s, .source = source};
     uint32_t me = 0;
     if (!s) {
         return UCC_ERR_NO_MEMORY;
@@ -150,10 +173,17 @@ static ucc_status_t choose(ucc_team_h parent, hd_origin_t *origin, ucc_team_h te
         f->in_origin = s->left;
         f->origin = origin;
         hd_origin_keep(origin);
-        status = hd_form_take_list(team, crossing->span, crossing->process, &list, me);
+        hd_reach_t reach = hd_form_reach_of(source->group);
+        reach.scope = source->crossing ? NULL : hd_kin_scope(source->group);
+        status = hd_form_take_list(team, &reach, &list, me);
     }
-    if (status != UCC_OK && s->n > f->meets) {
-        hd_net_refuse(crossing->net, s->wire, status);
+    if (f->scope) {
+        f->origin_scope = f->scope;
+        hd_home_pin(&f->origin_scope->home);
+        f->step = STEP_SHARE;
+    }
+    if (status != UCC_OK && s->n > f->meets && source->crossing) {
+        hd_net_refuse(source->crossing->net, s->wire, status);
     }
     return status;
 }
@@ -175,15 +205,21 @@ static void uncount_call(hd_origin_t *origin, uint32_t me, const hd_meet_key_t *
 }
 
 ucc_status_t hd_form_start_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h team) {
-    const hd_span_t *span = parent->crossing->span;
-    origin = origin ? origin : parent->crossing->origin;
+    source_t source = source_of(parent, origin);
+    const hd_span_t *span = source.span;
+    origin = source.origin;
+    if (!origin) {
+        return UCC_ERR_NO_MEMORY;
+    }
     uint32_t n = hd_span_count(span, span->mine), me = span->local_of[parent->ep];
     hd_meet_key_t key = count_call(origin, me);
-    hd_net_look(parent->crossing->net); /* hear what can be known of losses */
-    hd_span_drain();
+    if (parent->crossing) {
+        hd_net_look(parent->crossing->net); /* hear what can be known of losses */
+        hd_span_drain();
+    }
     ucc_status_t status = team ? hd_form_start_meeting(team, &key, n, me, true) : UCC_ERR_NO_MEMORY;
     if (status == UCC_OK) {
-        status = choose(parent, origin, team);
+        status = choose(parent, &source, team);
         if (status != UCC_OK) {
             hd_form_fail(team, status);
         }

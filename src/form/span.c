@@ -20,21 +20,58 @@ static hd_span_t *make_span(const hd_span_t *of, const hd_list_t *list, uint32_t
     return span;
 }
 
-ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of,
-                               const hd_net_process_t *process, const hd_list_t *list,
+hd_reach_t hd_form_reach_of(const hd_group_t *group) {
+    const hd_crossing_t *crossing = hd_group_crossing(group);
+    if (crossing) {
+        return (hd_reach_t){.span = crossing->span, .process = crossing->process};
+    }
+    bool shared = hd_kin_span(group);
+    return (hd_reach_t){.span = hd_kin_span(group),
+                        .kin = shared ? hd_kin_processes(group) : NULL,
+                        .scope = shared ? (hd_group_t *)(uintptr_t)group : NULL};
+}
+
+/* The number, among the set's processes, of process p of the span of a list's members. */
+static uint32_t process_at(const hd_span_t *of, const hd_list_t *list, const hd_span_t *span,
+                           uint32_t p) {
+    return of->process_of[list->at(list->entries, hd_span_endpoint(span, p, 0))];
+}
+
+static ucc_status_t take_kin(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list) {
+    hd_forming_t *f = team->forming;
+    const hd_span_t *span = f->roll.span;
+    f->kin_process = hd_alloc(HD_LINE, span->processes * sizeof(*f->kin_process));
+    if (!f->kin_process) {
+        hd_error("no memory for a team in %u processes", span->processes);
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t p = 0; p < span->processes; p++) {
+        f->kin_process[p] = of->kin[process_at(of->span, list, span, p)];
+    }
+    f->group_config = hd_team_group_config(team->lib, team->sync_type, team->n);
+    f->scope = of->scope;
+    hd_home_pin(&f->scope->home);
+    return UCC_OK;
+}
+
+ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list,
                                uint32_t me) {
     hd_forming_t *f = team->forming;
+    const hd_net_process_t *process = of->process;
     team->n = list->n;
     team->ep = me;
     f->roll.mine.label = me;
-    hd_span_t *span = f->roll.span = of ? make_span(of, list, me) : NULL;
+    hd_span_t *span = f->roll.span = of->span ? make_span(of->span, list, me) : NULL;
     if (!span) {
-        return of ? UCC_ERR_NO_MEMORY : UCC_OK;
+        return of->span ? UCC_ERR_NO_MEMORY : UCC_OK;
     }
     if (span->processes == 1) {
         hd_free(span);
         f->roll.span = NULL;
         return UCC_OK;
+    }
+    if (of->scope) {
+        return take_kin(team, of, list);
     }
     if (!process) {
         hd_error("ep_map: members live in several processes, and there is no network");
@@ -52,10 +89,72 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_span_t *of,
         return UCC_ERR_NO_MEMORY;
     }
     for (uint32_t p = 0; p < span->processes; p++) {
-        f->process[p] =
-            process[of->process_of[list->at(list->entries, hd_span_endpoint(span, p, 0))]];
+        f->process[p] = process[process_at(of->span, list, span, p)];
     }
     return UCC_OK;
+}
+
+/* --- memory that is shared -------------------------------------------------------------------- */
+
+/* For the meeting of this process's endpoints, of which the first to come does it. */
+static void *begin_kin(void *arg) {
+    const hd_forming_t *f = arg;
+    hd_kin_params_t params = {.span = f->roll.span,
+                              .process = f->kin_process,
+                              .config = &f->group_config,
+                              .wire = f->wire,
+                              .scope = f->scope,
+                              .ahead = f->ahead};
+    hd_kin_t *kin = hd_kin_begin(&params);
+    if (!kin) {
+        hd_error("no memory for a team in %u processes", f->roll.span->processes);
+        hd_form_refuse_sharing(f->scope, f->wire, f->roll.span->processes, f->roll.span->mine,
+                               UCC_ERR_NO_MEMORY);
+    }
+    return kin;
+}
+
+static void drop_kin(void *kin) {
+    hd_kin_drop(kin);
+}
+
+ucc_status_t hd_form_share(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t failed = hd_form_meeting_status(team);
+    if (failed != UCC_OK) {
+        return failed;
+    }
+    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, drop_kin);
+    ucc_status_t status = kin ? hd_kin_test(kin) : UCC_ERR_NO_MEMORY;
+    if (status == UCC_OK) {
+        f->roll.kin = kin;
+        f->roll.meeting = f->meeting; /* whose it is */
+        f->roll.together = true;
+        f->step = STEP_MEET;
+    } else if (status < 0) {
+        hd_error("a team of %u in several processes can't be made here: %s", team->n,
+                 ucc_status_string(status));
+    }
+    return status;
+}
+
+void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why) {
+    hd_forming_t *f = team->forming;
+    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, drop_kin);
+    if (kin) {
+        hd_kin_fail(kin, why);
+    }
+}
+
+void hd_form_refuse_sharing(hd_group_t *scope, uint64_t wire, uint32_t processes, uint32_t mine,
+                            ucc_status_t why) {
+    uint64_t name[2];
+    hd_kin_name(wire, name);
+    hd_birth_t *birth = hd_birth_come(scope, name, processes);
+    if (birth) {
+        hd_birth_say(scope, birth, mine, why, false);
+        hd_birth_leave(scope, birth);
+    }
 }
 
 /* --- the group -------------------------------------------------------------------------------- */

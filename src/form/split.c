@@ -149,8 +149,15 @@ static ucc_status_t drive(const hd_split_t *split) {
     return status;
 }
 
+static bool has_not_said(const void *birth, uint32_t i) {
+    return !hd_birth_hears(birth, i);
+}
+
 bool hd_form_split_awaits(const ucc_team_h team, hd_text_t *text) {
     hd_forming_t *f = team->forming;
+    if (f->birth) {
+        return hd_text_numbers(text, f->parent->n, has_not_said, f->birth) > 0;
+    }
     hd_split_t *split = hd_meeting_is_complete(f->meeting)
                             ? hd_meeting_prelude(f->meeting, make_split, f, unref)
                             : NULL;
@@ -168,6 +175,11 @@ static ucc_status_t read_words(const hd_split_t *split) {
         }
     }
     return UCC_OK;
+}
+
+/* Names the team of a split. */
+static uint64_t name_of(uint64_t parent, uint64_t split) {
+    return hd_hash_mix(hd_hash_mix(parent, 0x5b17), split);
 }
 
 /* Takes the list of those who take part. */
@@ -188,8 +200,9 @@ static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
         }
     }
     hd_list_t list = hd_list_of(endpoint, n);
-    f->wire = hd_hash_mix(hd_hash_mix(crossing->wire, 0x5b17), f->split);
-    ucc_status_t status = hd_form_take_list(team, span, crossing->process, &list, me);
+    hd_reach_t reach = hd_form_reach_of(f->parent);
+    f->wire = name_of(crossing->wire, f->split);
+    ucc_status_t status = hd_form_take_list(team, &reach, &list, me);
     hd_free(endpoint);
     return status;
 }
@@ -204,8 +217,87 @@ static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
     return status;
 }
 
+/* --- of a parent whose processes share memory --------------------------------------------------- */
+
+ucc_status_t hd_form_come_to_split(ucc_team_h team, bool included) {
+    hd_forming_t *f = team->forming;
+    const uint64_t name[2] = {0x5b17, f->split};
+    hd_birth_t *birth = hd_birth_come(f->parent, name, f->parent->n);
+    if (!birth) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_birth_say(f->parent, birth, team->ep, UCC_OK, included);
+    if (included) {
+        f->birth = birth;
+        f->step = STEP_SPLIT;
+    } else { /* it has nothing more to do */
+        hd_birth_leave(f->parent, birth);
+    }
+    return UCC_OK;
+}
+
+static void leave_birth(hd_forming_t *f) {
+    hd_birth_leave(f->parent, f->birth);
+    f->birth = NULL;
+}
+
+/* All have said whether they take part. */
+static ucc_status_t take_those_born(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    hd_reach_t reach = hd_form_reach_of(f->parent);
+    uint64_t *endpoint = hd_alloc(HD_LINE, f->parent->n * sizeof(*endpoint));
+    uint32_t n = 0, me = 0, here = 0, local = 0;
+    for (uint32_t i = 0; endpoint && i < f->parent->n; i++) {
+        bool in = hd_birth_has(f->parent, f->birth, i);
+        me = i == team->ep ? n : me;
+        local = i == team->ep ? here : local;
+        here += in && reach.span->process_of[i] == reach.span->mine;
+        endpoint[n] = i;
+        n += in;
+    }
+    hd_list_t list = hd_list_of(endpoint, n);
+    hd_meet_key_t key = {.kind = HD_MEET_SPLIT, .scope = f->parent->serial, .id = f->split};
+    f->wire = name_of(hd_kin_wire(f->parent), f->split);
+    ucc_status_t status = endpoint ? hd_form_take_list(team, &reach, &list, me) : UCC_ERR_NO_MEMORY;
+    hd_free(endpoint);
+    status = status == UCC_OK ? hd_form_start_meeting(team, &key, here, local, true) : status;
+    if (status == UCC_OK && f->scope) {
+        f->step = STEP_SHARE;
+    }
+    return status;
+}
+
+static ucc_status_t split_by_birth(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    ucc_status_t failed = hd_group_poisoned(f->parent), status = hd_birth_status(f->birth);
+    if (failed == UCC_OK && status == UCC_INPROGRESS) {
+        return status;
+    }
+    if (status < 0) {
+        hd_error("team from a parent: another endpoint has failed to take part: %s",
+                 ucc_status_string(status));
+    }
+    status = failed != UCC_OK ? failed : status;
+    if (status == UCC_OK) {
+        status = take_those_born(team);
+        if (status != UCC_OK && !f->counted) { /* the others count on this endpoint */
+            hd_error("a team can't be split as its other endpoints expect: %s; so it fails",
+                     ucc_status_string(status));
+            hd_group_poison(f->parent, status);
+        }
+    }
+    if (status != UCC_OK) {
+        hd_birth_fail(f->birth, status);
+    }
+    leave_birth(f);
+    return status;
+}
+
 ucc_status_t hd_form_split(ucc_team_h team) {
     hd_forming_t *f = team->forming;
+    if (f->birth) {
+        return split_by_birth(team);
+    }
     if (!hd_meeting_is_complete(f->meeting)) {
         ucc_status_t failed = hd_form_meeting_status(team);
         return failed == UCC_OK ? UCC_INPROGRESS : failed;
@@ -232,6 +324,13 @@ ucc_status_t hd_form_split(ucc_team_h team) {
 
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
+    if (hd_kin_span(f->parent)) {
+        if (f->birth) {
+            hd_birth_fail(f->birth, why);
+            leave_birth(f);
+        }
+        return;
+    }
     hd_split_t *split = split_of(team);
     if (!split || f->excluded) {
         return;
@@ -253,7 +352,7 @@ void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
 bool hd_form_split_lingers(ucc_team_h team) {
     enum { PATIENCE_MS = 2000 };
     hd_forming_t *f = team->forming;
-    if (f->forks != hd_forks()) {
+    if (f->forks != hd_forks() || f->birth) {
         return false;
     }
     if (!hd_meeting_is_complete(f->meeting)) {

@@ -15,8 +15,7 @@
 
 /* Does this process alone have the array of parts of the team's memory? */
 static bool has_regions(const hd_group_t *group) {
-    return !group->mapping.first &&
-           (!hd_group_is_mapped(group) || hd_group_spans_processes(group));
+    return !group->mapping.first && (!hd_group_is_mapped(group) || hd_group_spans_processes(group));
 }
 
 static void dismantle(hd_group_t *group) {
@@ -90,7 +89,7 @@ static bool choose_trees(hd_group_t *group) {
 
 /* Where the parts of a group lie in a mapping. */
 typedef struct places {
-    size_t board, locality, region, labels, homes, match, far, end;
+    size_t board, locality, region, labels, homes, match, births, far, end;
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
@@ -103,6 +102,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     p.labels = hd_mapping_place(&at, n * sizeof(*group->labels), HD_LINE);
     p.homes = hd_mapping_place(&at, n * sizeof(*group->home_of), HD_LINE);
     p.match = hd_mapping_place(&at, hd_match_bytes(group->n), HD_LINE_PAIR);
+    p.births = hd_mapping_place(&at, hd_births_bytes(), HD_LINE_PAIR);
     size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
     p.end = hd_mapping_place(&at, 0, 4096);
@@ -123,6 +123,7 @@ static bool furnish(hd_group_t *group) {
         group->labels = (uint64_t *)(void *)(base + p.labels);
         group->home_of = (uint32_t *)(void *)(base + p.homes);
         group->match = hd_match_create(group, base + p.match);
+        group->births = (hd_births_t *)(void *)(base + p.births);
         group->far = group->apart ? base + p.far : NULL;
         group->windows = p.far;
         group->windows_end = p.end;
@@ -179,7 +180,8 @@ static hd_group_t *allocate(uint32_t n, const hd_group_config_t *config) {
     hd_group_t of_so_many = {.n = 0};
     configure(&of_so_many, n, config);
     places_t p = places_of(&of_so_many, mappings);
-    hd_group_t *group = hd_mapping_create(mappings, config->processes > 1, p.end);
+    hd_group_t *group = hd_mapping_create(mappings, config->processes > 1 ? config->process : 0,
+                                          config->processes > 1, p.end);
     if (group) {
         /* relaxed: nobody else knows the group yet */
         atomic_store_explicit(&hd_common(group)->given_away, p.end, memory_order_relaxed);
@@ -190,6 +192,7 @@ static hd_group_t *allocate(uint32_t n, const hd_group_config_t *config) {
 /* What the other mappings need to know. */
 static void write_charter(hd_group_t *group) {
     hd_charter_t *charter = group->charter;
+    hd_births_init(group->births);
     charter->n = group->n;
     charter->mappings = group->mapping.n;
     charter->config = group->config;

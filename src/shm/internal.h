@@ -15,9 +15,9 @@
 /* --- mapping.c -------------------------------------------------------------------------------- */
 
 /* A group, all zero but for its mapping and its bell, in memory that can be mapped n times, by this
- * process or by n: the first of these mappings, of so many bytes at least. NULL: no memory, or the
+ * process or by n: the first of these mappings, of this number, and of so many bytes at least. NULL: no memory, or the
  * system lacks something (logged). */
-hd_group_t *hd_mapping_create(uint32_t n, bool by_processes, size_t least);
+hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, size_t least);
 /* The same in memory of another process, in the mapping of this number. NULL: as above, or that
  * memory has no such mapping (logged). */
 hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t number);
@@ -261,6 +261,12 @@ void hd_match_title(const hd_board_t *board, uint64_t k, const char *type, char 
 bool hd_match_has_joined(const hd_board_t *board, uint32_t i);
 /* In the child of a fork: no lock is held. */
 void hd_match_unlock(hd_match_t *match);
+
+/* --- births.c --------------------------------------------------------------------------------- */
+
+size_t hd_births_bytes(void);
+/* By the creator of the group, where memory is zero. */
+void hd_births_init(hd_births_t *births);
 
 /* --- arrival.c -------------------------------------------------------------------------------- */
 

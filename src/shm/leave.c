@@ -68,7 +68,8 @@ ucc_status_t hd_op_watch_leavers(hd_op_t *op) {
         return UCC_OK;
     }
     for (uint32_t i = 0; i < op->place.n; i++) {
-        if (i != op->place.me && hd_group_has_left(group, hd_op_member(op, i)) && took_no_part(op, i)) {
+        if (i != op->place.me && hd_group_has_left(group, hd_op_member(op, i)) &&
+            took_no_part(op, i)) {
             if (hd_group_poisoned(group) == UCC_OK) {
                 say_missed(op, hd_op_endpoint(op, i));
             }

@@ -135,7 +135,7 @@ static bool can_be_far(void) {
     return can;
 }
 
-hd_group_t *hd_mapping_create(uint32_t n, bool by_processes, size_t least) {
+hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, size_t least) {
     size_t bytes = up(least + sizeof(hd_common_t) + OF_GROUP, page_size());
     size_t most_of_one = by_processes ? MOST_OF_ONE_OF_SEVERAL : MOST_OF_ONE;
     size_t most = MOST_OF_ALL / n < most_of_one ? MOST_OF_ALL / n : most_of_one;
@@ -154,7 +154,8 @@ hd_group_t *hd_mapping_create(uint32_t n, bool by_processes, size_t least) {
         hd_error("no memory of %zu bytes that can be mapped %u times", bytes, n);
         return NULL;
     }
-    hd_group_t *group = begin(base, segment.bytes, n, 0);
+    hd_group_t *group = begin(base, segment.bytes, n, number);
+    group->mapping.made = true;
     if (by_processes) {
         group->mapping.fd = segment.fd;
     } else {

@@ -131,7 +131,7 @@ hd_match_t *hd_match_create(hd_group_t *group, uint8_t *at) {
         match->table = (table_t *)(void *)(at + l.table);
         match->shard = (shard_t *)(void *)(at + l.shard);
         match->seat = (seat_t *)(void *)(at + l.seat);
-        if (group->mapping.number == 0) {
+        if (group->mapping.made) {
             init_mutexes(match);
         }
         return match;

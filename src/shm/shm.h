@@ -66,6 +66,27 @@ bool hd_group_all_joined(const hd_group_t *group);
  * if all have joined: then it can only be left. */
 bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
 
+/* --- births.c: teams that the endpoints of a group of several processes form -------------------- */
+
+/* The participant comes to the birth of that name, as all `expected` of them do, once each: at most
+ * as many as the group has members. NULL: no memory (logged). */
+hd_birth_t *hd_birth_come(hd_group_t *group, const uint64_t name[2], uint32_t expected);
+/* Which participant leads: the first one that asks. */
+uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me);
+/* By each once: participant `me` takes part or does not, or can't, for this reason. */
+void hd_birth_say(const hd_group_t *group, hd_birth_t *birth, uint32_t me, ucc_status_t status,
+                  bool in);
+/* Also after that: nothing can come of it. */
+void hd_birth_fail(hd_birth_t *birth, ucc_status_t why);
+/* UCC_INPROGRESS: not all have said so yet; UCC_OK: all have; else the first failure. */
+ucc_status_t hd_birth_status(const hd_birth_t *birth);
+/* After UCC_OK: does participant i take part? */
+bool hd_birth_has(const hd_group_t *group, const hd_birth_t *birth, uint32_t i);
+/* For people: has participant i said something? */
+bool hd_birth_hears(const hd_birth_t *birth, uint32_t i);
+/* By each once, which has said so, and looks no more. */
+void hd_birth_leave(hd_group_t *group, hd_birth_t *birth);
+
 /* --- board.c: members and endpoints ----------------------------------------------------------- */
 
 /* Which member the team's endpoint of this number is; group->n: it lives in another process. */

@@ -66,6 +66,8 @@ typedef struct hd_op hd_op_t;
 typedef struct hd_outer hd_outer_t;
 typedef struct hd_outer_memory hd_outer_memory_t;
 typedef struct hd_far hd_far_t;
+typedef struct hd_births hd_births_t;
+typedef struct hd_birth hd_birth_t;
 
 enum {
     HD_LINES_LIMIT = 4096, /* LINES_MAX is cut to this: readers gather lines on the stack */
@@ -327,8 +329,8 @@ typedef struct hd_group_config {
      * private. Not with `spanning` */
     uint32_t mappings;
     /* or its members live in so many processes of one node, each of which has a mapping of its own
-     * (hd_group_of); 0 or 1: they live in one */
-    uint32_t processes;
+     * (hd_group_of); 0 or 1: they live in one. process: the number of this one */
+    uint32_t processes, process;
     bool apart; /* mappings' members don't reach each other's buffers */
     bool pairs; /* two endpoints share a mapping (hd_group_again_for) */
 } hd_group_config_t;
@@ -342,7 +344,7 @@ typedef struct hd_ruling {
 /* Shared, at the beginning of a mapping: what all of them have to know alike. */
 typedef struct hd_charter {
     alignas(HD_LINE_PAIR) uint32_t n, mappings;
-    hd_group_config_t config; /* but for `stall` and `timeout`, which are each process's own */
+    hd_group_config_t config;  /* but for `stall` and `timeout`, which are each process's own */
     _Atomic uint32_t is_ruled; /* 1: by the last endpoint to join */
     hd_ruling_t ruling;
 } hd_charter_t;
@@ -352,6 +354,7 @@ typedef struct hd_mapping {
     uint8_t *base;      /* NULL: it is not mapped, but private memory */
     size_t bytes;       /* up to the end of what is shared */
     uint32_t n, number; /* how many there are, and which of them this is */
+    bool made;          /* it was the first one */
     hd_group_t *first;  /* that of this process which was made first; a reference. NULL: this one */
     int fd; /* of the first one of several processes, until it is taken (hd_group_take_segment) */
     _Atomic uint32_t settled; /* see hd_group_is_complete */
@@ -396,8 +399,8 @@ struct hd_group {
         void *address;
         size_t bytes;
         bool owned;
-    } * region; /* by endpoint: the team's memory; shared, but with other processes */
-    int arrival, tree_choice;  /* configuration, for seal */
+    } * region;               /* by endpoint: the team's memory; shared, but with other processes */
+    int arrival, tree_choice; /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
     /* of a group with something outside: all have joined; and how many of this and that are ready
      * (hd_group_ready) */
@@ -408,6 +411,7 @@ struct hd_group {
     hd_group_config_t config; /* as given */
     hd_mapping_t mapping;
     hd_charter_t *charter; /* NULL: not mapped */
+    hd_births_t *births;   /* likewise */
     /* what lies above keeps with a group of several processes; `ends` and `release` are called as
      * those of `outside` */
     hd_outer_memory_t *kin;

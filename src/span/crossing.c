@@ -84,8 +84,7 @@ static void watch_forks(void) {
 
 /* --- origins ---------------------------------------------------------------------------------- */
 
-/* NULL: no memory. */
-static hd_origin_t *make_origin(uint64_t wire, const hd_span_t *span) {
+hd_origin_t *hd_origin_create(uint64_t wire, const hd_span_t *span) {
     uint32_t here = hd_span_count(span, span->mine);
     hd_origin_t *origin = hd_alloc(HD_LINE, sizeof(*origin) + here * sizeof(origin->calls[0]));
     if (origin) {
@@ -140,7 +139,7 @@ static void drop_all(hd_origin_t *origins) {
 hd_origin_t *hd_crossing_origin(hd_crossing_t *crossing, uint64_t number) {
     static const uint64_t agreements = 0x6167726565; /* wire ids of others have no such word */
     uint64_t wire = hd_hash_mix(hd_hash_mix(crossing->wire, agreements), number);
-    hd_origin_t *made = make_origin(wire, crossing->span);
+    hd_origin_t *made = hd_origin_create(wire, crossing->span);
     if (!made) {
         hd_error("no memory for an agreement of %u processes", crossing->span->processes);
         return NULL;
@@ -483,7 +482,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     if (crossing && origin) {
         hd_origin_keep(origin);
     } else if (crossing) {
-        origin = make_origin(wire, span);
+        origin = hd_origin_create(wire, span);
     }
     if (!crossing || !origin) {
         hd_error("no memory for a team of %u processes", n);

@@ -84,6 +84,8 @@ typedef struct hd_origin {
     uint64_t calls[]; /* of each endpoint of this process, in the order of their numbers */
 } hd_origin_t;
 
+/* Of a team with this wire id and this span; one reference. NULL: no memory. */
+hd_origin_t *hd_origin_create(uint64_t wire, const hd_span_t *span);
 void hd_origin_keep(hd_origin_t *origin);
 void hd_origin_drop(hd_origin_t *origin);
 /* Stands for the crossing's team in its endpoints' agreement of that number: all teams of that one

@@ -8,12 +8,14 @@
 #include "core/mem.h"
 #include "core/fork.h"
 
-/* What a meeting, or its prelude, is about. */
+/* What a meeting is about, its prelude, or the memory that goes with it. */
 typedef struct subject {
     bool made; /* object is what make returned */
     void *object;
     void (*drop)(void *object);
 } subject_t;
+
+enum { OBJECT, PRELUDE, MEMORY, SUBJECTS };
 
 struct hd_meeting {
     hd_meet_key_t key;
@@ -26,7 +28,7 @@ struct hd_meeting {
     uint8_t *state; /* per participant: 0 absent, 1 excluded, 2 included */
     hd_meeting_t *next;
     pthread_mutex_t object_lock; /* guards the rest */
-    subject_t subject, prelude;
+    subject_t subject[SUBJECTS];
 };
 
 enum { N_BUCKETS = 256 };
@@ -85,9 +87,14 @@ static void drop(subject_t *s) {
     }
 }
 
+static void drop_all(subject_t *subject) {
+    for (uint32_t i = 0; i < SUBJECTS; i++) {
+        drop(&subject[i]);
+    }
+}
+
 static void free_meeting(hd_meeting_t *m) {
-    drop(&m->subject);
-    drop(&m->prelude);
+    drop_all(m->subject);
     pthread_mutex_destroy(&m->object_lock);
     hd_free(m->label);
     hd_free(m->state);
@@ -255,12 +262,17 @@ static void *object_of(hd_meeting_t *m, subject_t *s, void *(*make)(void *arg), 
 
 void *hd_meeting_object(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
                         void (*drop)(void *object)) {
-    return object_of(m, &m->subject, make, arg, drop);
+    return object_of(m, &m->subject[OBJECT], make, arg, drop);
 }
 
 void *hd_meeting_prelude(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
                          void (*drop)(void *object)) {
-    return object_of(m, &m->prelude, make, arg, drop);
+    return object_of(m, &m->subject[PRELUDE], make, arg, drop);
+}
+
+void *hd_meeting_memory(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
+                        void (*drop)(void *object)) {
+    return object_of(m, &m->subject[MEMORY], make, arg, drop);
 }
 
 /* The number of a split, or of a shrinking, does not come again. */
@@ -276,15 +288,14 @@ void hd_meeting_release(hd_meeting_t *m, bool early) {
     bool failed = hd_meeting_failed(m) != UCC_OK;
     if (open && (early || (failed && is_numbered(m)))) {
         m->gone++; /* it has been counted: the meeting must stay in the table for the others */
-        subject_t subject = {0}, prelude = {0};
-        if (failed && m->refs == m->gone) {
-            subject = m->subject; /* of use to nobody: who comes later only learns of the failure */
-            prelude = m->prelude;
-            m->subject.object = m->prelude.object = NULL;
+        subject_t subject[SUBJECTS] = {0};
+        for (uint32_t i = 0; failed && m->refs == m->gone && i < SUBJECTS; i++) {
+            subject[i] =
+                m->subject[i]; /* of use to nobody: who comes later only learns of the failure */
+            m->subject[i].object = NULL;
         }
         pthread_mutex_unlock(&table_lock);
-        drop(&subject);
-        drop(&prelude);
+        drop_all(subject);
         return;
     }
     bool last = --m->refs == m->gone;

@@ -78,6 +78,9 @@ void *hd_meeting_object(hd_meeting_t *meeting, void *(*make)(void *arg), void *a
 /* The same for what the participants have to find out before that. */
 void *hd_meeting_prelude(hd_meeting_t *meeting, void *(*make)(void *arg), void *arg,
                          void (*drop)(void *object));
+/* The same for memory that the meeting's process shares with others. */
+void *hd_meeting_memory(hd_meeting_t *meeting, void *(*make)(void *arg), void *arg,
+                        void (*drop)(void *object));
 /* early: this participant only had to be counted, and does not wait for the rest. */
 void hd_meeting_release(hd_meeting_t *meeting, bool early);
 /* The object of this serial number is gone: nobody comes to its meetings any more. Frees those that

@@ -1,0 +1,200 @@
+/* births.c: what the processes of a group tell each other about teams that its endpoints form: in a
+ * few words for each of these (its BIRTH), in the memory that they share. This is no path of
+ * collectives: there is a lock, which may be left by a process that dies.
+ *
+ * A birth has a name, and a number of participants who all know it: endpoints, or processes. Each of
+ * them comes once, says once whether it takes part, or why it can't, reads what the others say, and
+ * leaves. The first to come takes one that is free, the last to leave gives it back: so whoever
+ * comes late finds what was said, also if the others have failed and are gone. Nothing is cleared by
+ * who dies; then the group has failed, and its memory is all that it costs.
+ *
+ * Births are in one of two lists, active and free, known by how far from the mapping's base they
+ * lie. A process that dies under the lock has changed a list or not (one store), and may have one
+ * birth in neither: so the lock can be had again.
+ */
+#include "shm/internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+/* Shared, all of these. */
+struct hd_birth {
+    alignas(HD_LINE) uint64_t name[2];
+    uint32_t expected; /* participants */
+    _Atomic uint32_t came, left;
+    _Atomic int32_t failed;  /* UCC_OK, or the first reason for which one of them can't */
+    _Atomic uint32_t leader; /* 1 + the participant that leads; 0: none yet */
+    _Atomic uint64_t next;   /* in its list; 0: the last */
+    _Atomic uint64_t said[]; /* a bit per participant that has said something; then one per
+                                participant that takes part */
+};
+
+struct hd_births {
+    alignas(HD_LINE_PAIR) pthread_mutex_t mutex;
+    _Atomic uint64_t active, free;
+};
+
+size_t hd_births_bytes(void) {
+    return sizeof(hd_births_t);
+}
+
+void hd_births_init(hd_births_t *births) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&births->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+/* --- lists: under the mutex, so relaxed, but for the compiler, whose stores must not be late ---- */
+
+static uint64_t load(const _Atomic uint64_t *place) {
+    return atomic_load_explicit(place, memory_order_relaxed);
+}
+
+/* release: what was written before is there if this is, should the process die */
+static void store(_Atomic uint64_t *place, uint64_t value) {
+    atomic_store_explicit(place, value, memory_order_release);
+}
+
+static hd_birth_t *at(const hd_group_t *group, uint64_t offset) {
+    return (hd_birth_t *)(void *)(group->mapping.base + offset);
+}
+
+static bool enter(hd_births_t *births) {
+    int error = pthread_mutex_lock(&births->mutex);
+    if (error == EOWNERDEAD) {
+        error = pthread_mutex_consistent(&births->mutex);
+    }
+    return error == 0;
+}
+
+static void leave(hd_births_t *births) {
+    pthread_mutex_unlock(&births->mutex);
+}
+
+static size_t words_of(const hd_group_t *group) {
+    return (group->n + 63) / 64;
+}
+
+static size_t bytes_of(const hd_group_t *group) {
+    return sizeof(hd_birth_t) + 2 * words_of(group) * sizeof(uint64_t);
+}
+
+static uint64_t find(const hd_group_t *group, const uint64_t name[2]) {
+    uint64_t offset = load(&group->births->active);
+    while (offset && memcmp(at(group, offset)->name, name, sizeof(at(group, offset)->name)) != 0) {
+        offset = load(&at(group, offset)->next);
+    }
+    return offset;
+}
+
+/* One that nobody uses, in no list; 0: there is no memory. */
+static uint64_t take(hd_group_t *group) {
+    uint64_t offset = load(&group->births->free);
+    if (offset) {
+        store(&group->births->free, load(&at(group, offset)->next));
+        return offset;
+    }
+    uint8_t *memory = hd_mapping_give(group, bytes_of(group));
+    return memory ? (uint64_t)(memory - group->mapping.base) : 0;
+}
+
+static void begin(const hd_group_t *group, uint64_t offset, const uint64_t name[2],
+                  uint32_t expected) {
+    hd_birth_t *birth = at(group, offset);
+    memset((void *)birth, 0, bytes_of(group));
+    memcpy(birth->name, name, sizeof(birth->name));
+    birth->expected = expected;
+    store(&birth->next, load(&group->births->active));
+    store(&group->births->active, offset);
+}
+
+static void give_back(const hd_group_t *group, hd_birth_t *birth) {
+    _Atomic uint64_t *place = &group->births->active;
+    while (load(place) && at(group, load(place)) != birth) {
+        place = &at(group, load(place))->next;
+    }
+    uint64_t offset = load(place);
+    if (offset) {
+        store(place, load(&birth->next));
+        store(&birth->next, load(&group->births->free));
+        store(&group->births->free, offset);
+    }
+}
+
+/* --- births ----------------------------------------------------------------------------------- */
+
+hd_birth_t *hd_birth_come(hd_group_t *group, const uint64_t name[2], uint32_t expected) {
+    hd_assert(hd_group_is_mapped(group) && expected <= group->n && expected > 0);
+    uint64_t offset = 0;
+    if (enter(group->births)) {
+        offset = find(group, name);
+        if (!offset && (offset = take(group)) != 0) {
+            begin(group, offset, name, expected);
+        }
+        leave(group->births);
+    }
+    if (!offset) {
+        hd_error("no room in the memory of a team of %u for one more team of its endpoints",
+                 group->team_n);
+    }
+    return offset ? at(group, offset) : NULL;
+}
+
+void hd_birth_fail(hd_birth_t *birth, ucc_status_t why) {
+    int32_t none = UCC_OK;
+    /* relaxed: only the value matters */
+    atomic_compare_exchange_strong_explicit(&birth->failed, &none, (int32_t)why,
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
+uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me) {
+    uint32_t leader = 0;
+    /* relaxed, both: only the number matters */
+    bool mine = atomic_compare_exchange_strong_explicit(&birth->leader, &leader, me + 1,
+                                                        memory_order_relaxed, memory_order_relaxed);
+    return mine ? me : leader - 1;
+}
+
+void hd_birth_say(const hd_group_t *group, hd_birth_t *birth, uint32_t me, ucc_status_t status,
+                  bool in) {
+    _Atomic uint64_t *takes_part = &birth->said[words_of(group)];
+    if (status != UCC_OK) {
+        hd_birth_fail(birth, status);
+    }
+    /* relaxed, both: handed on by the count */
+    atomic_fetch_or_explicit(&takes_part[me / 64], (uint64_t)in << (me % 64), memory_order_relaxed);
+    atomic_fetch_or_explicit(&birth->said[me / 64], (uint64_t)1 << (me % 64), memory_order_relaxed);
+    /* release: pairs with hd_birth_status */
+    atomic_fetch_add_explicit(&birth->came, 1, memory_order_release);
+}
+
+ucc_status_t hd_birth_status(const hd_birth_t *birth) {
+    /* acquire: pairs with hd_birth_say, of all of them */
+    uint32_t came = atomic_load_explicit(&birth->came, memory_order_acquire);
+    ucc_status_t failed =
+        (ucc_status_t)atomic_load_explicit(&birth->failed, memory_order_relaxed); /* a value */
+    return failed != UCC_OK ? failed : came < birth->expected ? UCC_INPROGRESS : UCC_OK;
+}
+
+/* relaxed, in both: known since hd_birth_status; or for people */
+bool hd_birth_has(const hd_group_t *group, const hd_birth_t *birth, uint32_t i) {
+    const _Atomic uint64_t *takes_part = &birth->said[words_of(group)];
+    return atomic_load_explicit(&takes_part[i / 64], memory_order_relaxed) >> (i % 64) & 1;
+}
+
+bool hd_birth_hears(const hd_birth_t *birth, uint32_t i) {
+    return atomic_load_explicit(&birth->said[i / 64], memory_order_relaxed) >> (i % 64) & 1;
+}
+
+void hd_birth_leave(hd_group_t *group, hd_birth_t *birth) {
+    /* acq_rel: all have read what there is when the last one gives it back */
+    uint32_t left = atomic_fetch_add_explicit(&birth->left, 1, memory_order_acq_rel) + 1;
+    if (left == birth->expected && enter(group->births)) {
+        give_back(group, birth);
+        leave(group->births);
+    }
+}
