@@ -34,7 +34,7 @@ struct hd_kin {
     hd_span_t *span;
     hd_kin_process_t *process; /* by process */
     hd_node_peer_t **peer;     /* likewise; NULL: this one */
-    uint64_t wire;
+    uint64_t wire, since; /* since: ticks when it began */
     hd_origin_t *_Atomic origin; /* a reference; NULL: not asked for yet */
     uint64_t *in_origin;
     hd_group_t *origin_scope; /* a reference; NULL: this group itself */
@@ -131,8 +131,8 @@ static void look_at(hd_kin_t *kin) {
     }
 }
 
-/* Lets the node do what it can, and tells the teams of those that are gone. */
-static void progress(hd_node_t *node) {
+/* Tells the teams of those that are gone, too. */
+void hd_kin_progress(hd_node_t *node) {
     (void)hd_node_progress(node);
     uint32_t losses = hd_node_losses(node);
     pthread_mutex_lock(&watch.lock);
@@ -156,7 +156,7 @@ static void *keep_watch(void *arg) {
             return NULL;
         }
         if (n > 0) {
-            progress(node);
+            hd_kin_progress(node);
         }
     }
 }
@@ -399,6 +399,7 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
     kin->memory = (hd_outer_memory_t){.release = group_has_ended, .ends = group_ends};
     kin->config = *params->config;
     kin->wire = params->wire;
+    kin->since = hd_ticks();
     kin->ahead = params->ahead;
     kin->span = hd_span_create(span->n, span->process_of, hd_span_endpoint(span, span->mine, 0));
     kin->process = hd_alloc(HD_LINE, span->processes * sizeof(*kin->process));
@@ -474,14 +475,33 @@ static ucc_status_t hear(hd_kin_t *kin, ucc_status_t status) {
     return status;
 }
 
+void hd_kin_refuse(hd_node_t *door, uint64_t wire) {
+    uint64_t name[2];
+    hd_kin_name(wire, name);
+    hd_node_withdraw(door, name);
+}
+
+/* Without a scope, all come at about the same time, and a process that does not answer may lack the
+ * memory for that: in the end, they do without. */
+static ucc_status_t lose_patience(const hd_kin_t *kin) {
+    enum { PATIENCE_MS = 5000 };
+    if (kin->birth || hd_ticks() - kin->since < PATIENCE_MS * 1000 * hd_ticks_per_us) {
+        return UCC_INPROGRESS;
+    }
+    hd_info("no memory is shared by a team of %u: a process has not answered for %d s", kin->span->n,
+            PATIENCE_MS / 1000);
+    return UCC_ERR_TIMED_OUT;
+}
+
 ucc_status_t hd_kin_test(hd_kin_t *kin) {
     if (kin->node) {
-        progress(kin->node);
+        hd_kin_progress(kin->node);
     }
     pthread_mutex_lock(&kin->lock);
     if (kin->status == UCC_INPROGRESS) {
         kin->status = get(kin);
         kin->status = kin->birth ? hear(kin, kin->status) : kin->status;
+        kin->status = kin->status == UCC_INPROGRESS ? lose_patience(kin) : kin->status;
     }
     ucc_status_t status = kin->status;
     pthread_mutex_unlock(&kin->lock);
@@ -536,7 +556,7 @@ bool hd_kin_has_left(const hd_group_t *group, uint32_t p) {
 
 bool hd_kin_has_lost(const hd_group_t *group, uint32_t p) {
     hd_kin_t *kin = kin_of(group);
-    progress(kin->node);
+    hd_kin_progress(kin->node);
     return kin->peer[p] && hd_node_peer_state(kin->peer[p]) >= HD_NODE_FIRST_FAILURE &&
            !has_left(kin, p);
 }

@@ -44,6 +44,11 @@ typedef struct hd_kin_params {
 ucc_status_t hd_kin_open_door(hd_node_t **door, uint32_t *number);
 void hd_kin_close_door(hd_node_t *door);
 
+/* Serves other processes. Whoever waits for them does so. */
+void hd_kin_progress(hd_node_t *door);
+/* This process has no memory for that team: whoever would have it from here is told. */
+void hd_kin_refuse(hd_node_t *door, uint64_t wire);
+
 /* Begins; the door is open. NULL: no memory. Everything else that goes wrong, hd_kin_test says. */
 hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
 /* Never blocks. UCC_INPROGRESS: the caller comes again. UCC_OK: this process has the group; with a

@@ -338,6 +338,9 @@ static ucc_status_t share(hd_roll_t *roll) {
     if (status == UCC_INPROGRESS) {
         return status;
     }
+    if (status < 0) { /* nobody waits for it */
+        hd_kin_refuse(roll->door, hd_roll_serial(roll));
+    }
     roll->account.bytes = status == UCC_OK;
     roll->step = HD_ROLL_SHARED;
     return tell(roll);
@@ -445,8 +448,8 @@ static ucc_status_t read_accounts(hd_roll_t *roll) {
 static ucc_status_t go_on(hd_roll_t *roll) {
     ucc_status_t status = hd_roll_taken(roll);
     if (status != UCC_OK) {
-        if (roll->step == HD_ROLL_SHARED && roll->kin) {
-            (void)hd_kin_test(roll->kin); /* other processes may need this one */
+        if (roll->step == HD_ROLL_SHARED) {
+            hd_kin_progress(roll->door); /* other processes may need this one */
         }
         return status;
     }

@@ -131,7 +131,7 @@ static bool accept_one(hd_node_t *node) {
     }
     hd_node_line_t *line = hd_node_line_add(node, fd, true);
     if (!line) {
-        be_deaf(node, deaf); /* no memory: the process tries again */
+        be_deaf(node, deaf);
         return false;
     }
     if (line->uid != node->address.uid) {
@@ -214,8 +214,12 @@ static bool let_in(hd_node_t *node, hd_node_line_t *line, const hd_node_message_
     }
     hd_node_peer_t *peer = hd_node_peer_find(node, m->from);
     peer = peer ? peer : hd_node_peer_make(node, m->from);
-    if (!peer || hd_node_peer_has_failed(peer)) {
-        return false; /* who has died does not come back; without memory, it tries again */
+    if (!peer) {
+        (void)send_verdict(node, line, HD_NODE_STARVED, false);
+        return false;
+    }
+    if (hd_node_peer_has_failed(peer)) {
+        return false; /* who has died does not come back */
     }
     bool holds = peer->uses > 0;
     if (!send_verdict(node, line, HD_NODE_WELCOME, holds)) {
@@ -256,6 +260,11 @@ static void take_verdict(hd_node_t *node, hd_node_line_t *line, const hd_node_me
     case HD_NODE_CROSSED:
         hd_node_line_close(node, line);
         hd_node_peer_again(peer, crossing); /* the other line comes before */
+        hd_node_share_forget(peer);
+        return;
+    case HD_NODE_STARVED:
+        hd_info("process %u has no memory for a connection", line->pid);
+        hd_node_peer_fail(peer, HD_NODE_NO_MEMORY);
         hd_node_share_forget(peer);
         return;
     default:

@@ -59,6 +59,14 @@ void hd_node_ring_at(hd_node_t *node, uint64_t when) {
     (void)timerfd_settime(node->timer, TFD_TIMER_ABSTIME, &at, NULL); /* all is in order */
 }
 
+/* No memory, and none is needed to say so. */
+static void turn_away(const hd_node_t *node, int fd) {
+    hd_node_message_t m = hd_node_write(HD_NODE_VERDICT);
+    m.code = HD_NODE_STARVED;
+    m.word = node->layout;
+    (void)send(fd, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT); /* if it is lost, so is the line */
+}
+
 hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
     struct ucred other;
     socklen_t size = sizeof(other);
@@ -66,6 +74,9 @@ hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = line};
     if (!line || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0 ||
         epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        if (accepted) {
+            turn_away(node, fd);
+        }
         hd_free(line);
         close(fd);
         return NULL;

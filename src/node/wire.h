@@ -46,6 +46,7 @@ typedef enum hd_node_verdict {
     HD_NODE_WELCOME,
     HD_NODE_OTHER_VERSION,
     HD_NODE_OTHER_LAYOUT,
+    HD_NODE_STARVED, /* the process has no memory for a connection */
     HD_NODE_CROSSED, /* there is a connection of the two, or the other one is on its way */
     HD_NODE_VERDICTS
 } hd_node_verdict_t;
