@@ -111,6 +111,18 @@ static bool runs(const shape_t *shape, int (*work)(const process_t *, void *), v
 
 /* --- by an exchange --------------------------------------------------------------------------- */
 
+/* Processes that share memory have none. */
+static void look_at_network(void) {
+    if (hd_net_opened()) {
+        hd_net_pump(hd_net_opened());
+    }
+}
+
+/* NULL: all of them live in one process. */
+static const hd_span_t *span_of(ucc_team_h team) {
+    return team->crossing ? team->crossing->span : hd_kin_span(team->group);
+}
+
 static bool is_as_it_should(const process_t *process, uint32_t k, ucc_team_h team) {
     uint64_t eps[MOST];
     ucc_team_attr_t attr = {.mask = UCC_TEAM_ATTR_FIELD_SIZE | UCC_TEAM_ATTR_FIELD_EP |
@@ -121,12 +133,13 @@ static bool is_as_it_should(const process_t *process, uint32_t k, ucc_team_h tea
     for (uint32_t i = 0; i < process->size; i++) {
         right &= eps[i] == i;
     }
-    const hd_span_t *span = team->crossing->span;
+    const hd_span_t *span = span_of(team);
     for (uint32_t i = 0; i < process->size; i++) {
         bool mine = process->process_of[i] == process->me;
         right &= mine == (span->process_of[i] == span->mine);
     }
-    return right && team->group->n == process->n && span->processes == process->shape->processes;
+    uint32_t here = team->crossing ? process->n : process->size;
+    return right && team->group->n == here && span->processes == process->shape->processes;
 }
 
 static int forms(const process_t *process, void *arg) {
@@ -197,9 +210,10 @@ static bool forms_of_list(stage_t *s, const uint64_t *list, uint32_t n, uint32_t
     drive(teams, mine, statuses);
     bool ok = all_are(statuses, mine, UCC_OK);
     for (uint32_t i = 0; i < mine && ok; i++) {
-        const hd_crossing_t *crossing = teams[i]->crossing;
-        ok = teams[i]->ep == place[i] && teams[i]->n == n && teams[i]->group->n == mine &&
-             (crossing ? crossing->span->processes : 1) == processes;
+        const hd_span_t *span = span_of(teams[i]);
+        uint32_t here = teams[i]->crossing ? mine : n;
+        ok = teams[i]->ep == place[i] && teams[i]->n == n && teams[i]->group->n == here &&
+             (span ? span->processes : 1) == processes;
     }
     destroy(teams, mine);
     return ok;
@@ -262,8 +276,8 @@ static bool forms_from(const stage_t *s, ucc_team_h *parents, uint64_t *list, ui
     drive(teams, mine, statuses);
     bool ok = all_are(statuses, mine, UCC_OK);
     for (uint32_t i = 0; i < mine && ok; i++) {
-        const hd_crossing_t *crossing = teams[i]->crossing;
-        ok = teams[i]->n == n && (crossing ? crossing->span->processes : 1) == processes;
+        const hd_span_t *span = span_of(teams[i]);
+        ok = teams[i]->n == n && (span ? span->processes : 1) == processes;
     }
     destroy(teams, mine);
     return ok;
@@ -638,7 +652,7 @@ static int gives_up(const process_t *process, void *arg) {
     }
     deadline_t deadline = deadline_start("the other process to hear of it");
     while (process->me == 0 && !atomic_load(hold + 1)) { /* it is told while we are there */
-        hd_net_pump(hd_net_opened());
+        look_at_network();
         deadline_poll(&deadline);
     }
     atomic_store(hold + 1, process->me == 1);
@@ -671,7 +685,7 @@ static int gives_up_before_others_come(const process_t *process, void *arg) {
     process_barrier(process);
     if (process->me == 0) {
         for (int i = 0; i < 100; i++) { /* most likely it hears of it now */
-            hd_net_pump(hd_net_opened());
+            look_at_network();
         }
         must(ucc_create_team_from_eps(parent, &list, 2, &team), "from_eps");
         drive(&team, 1, &status);
@@ -700,7 +714,7 @@ static int aborts(const process_t *process, void *arg) {
     }
     deadline_t deadline = deadline_start("to hear of the abort");
     while (hd_group_poisoned(team->group) == UCC_OK) {
-        hd_net_pump(hd_net_opened());
+        look_at_network();
         deadline_poll(&deadline);
     }
     ok &= hd_group_poisoned(team->group) == HEDDLE_ERR_ABORTED;
