@@ -124,6 +124,20 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
+/* How long the endpoint has waited for those of other processes. */
+static ucc_status_t check_time(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    uint64_t now = hd_ticks(), limit = team->group->timeout;
+    f->since = f->since ? f->since : now;
+    if (!limit || now - f->since < limit) {
+        return UCC_OK;
+    }
+    hd_error("team of %u: endpoint %u has waited for endpoints of other processes until the "
+             "time-out (TIMEOUT)",
+             team->n, team->ep);
+    return UCC_ERR_TIMED_OUT;
+}
+
 /* STEP_COMPLETE: waits until all endpoints have joined and all processes have greeted, unless the
  * team goes ahead of other processes. */
 static ucc_status_t step_complete(ucc_team_h team) {
@@ -132,11 +146,16 @@ static ucc_status_t step_complete(ucc_team_h team) {
         return failed;
     }
     if (!hd_group_is_complete(team->group)) {
+        bool ahead = false;
         failed = hd_form_watch(team);
         if (failed == UCC_OK && team->crossing && hd_group_is_sealed(team->group)) {
             failed = hd_crossing_greet(team->crossing);
+            ahead = failed == UCC_INPROGRESS && team->crossing->ahead;
+        } else if (failed == UCC_OK && team->forming->roll.together) {
+            ahead = team->forming->ahead;
+            failed = ahead ? UCC_OK : check_time(team);
         }
-        if (failed != UCC_INPROGRESS || !team->crossing->ahead) {
+        if (!ahead) {
             return failed == UCC_OK && !hd_group_is_complete(team->group) ? UCC_INPROGRESS : failed;
         }
     }
@@ -251,6 +270,7 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     if (team->state == HD_TEAM_FAILED) {
         return team->failure;
     }
+    team->forming->joins_ahead = true;
     while (status >= 0 && team->forming->step != STEP_COMPLETE) {
         /* These teams meet without a wait, but for memory that another process makes, and hands over
          * whatever its own threads do. */

@@ -47,6 +47,7 @@ struct hd_forming {
      * numbers there, which live as long as the meeting. NULL, both: it is not. */
     hd_origin_t *origin;
     const uint64_t *in_origin;
+    bool joins_ahead;   /* its memory is shared; hd_team_form_ahead */
     bool ahead;         /* the team does not wait for other processes (span.h) */
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_meeting_t *meeting;
@@ -119,8 +120,13 @@ ucc_status_t hd_form_share(ucc_team_h team);
 /* An endpoint that has a scope gives up before STEP_MEET: tells the other processes. */
 void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why);
 /* The same for a process in which no endpoint has got so far. */
-void hd_form_refuse_sharing(hd_group_t *scope, uint64_t wire, uint32_t processes, uint32_t mine,
-                            ucc_status_t why);
+typedef struct hd_refusal {
+    hd_group_t *scope;
+    uint64_t wire;
+    uint32_t processes, mine; /* of the team; this one's number */
+    ucc_status_t why;
+} hd_refusal_t;
+void hd_form_refuse_sharing(const hd_refusal_t *refusal);
 /* Makes this process's group of a team in several processes, with its crossing, to which the roll's
  * span and net belong then. names: records with the user's names for the
  * endpoints; NULL: they have none. */
@@ -137,9 +143,11 @@ void hd_form_fail_parent(const ucc_team_h team, ucc_status_t why);
  * step is STEP_MEET. */
 ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                    uint32_t me, bool included);
-/* Fails a meeting of n, for participant `me`, who can't take part in it. Returns false if there is
+/* Fails a meeting of n, for participant `me`, who can't take part in it. refusal: NULL, or what other
+ * processes have to hear, if nobody of this one has told them. Returns false if there is
  * no memory even for that, and nobody knows of it. */
-bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why);
+bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
+                            const hd_refusal_t *refusal, ucc_status_t why);
 
 /* A set whose members make teams of lists of themselves. */
 typedef struct hd_known {

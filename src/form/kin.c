@@ -253,14 +253,6 @@ static void unref(hd_kin_t *kin) {
     hd_free(kin);
 }
 
-static void group_ends(hd_outer_memory_t *memory) {
-    end_watch((hd_kin_t *)(void *)memory);
-}
-
-static void group_has_ended(hd_outer_memory_t *memory) {
-    unref((hd_kin_t *)(void *)memory);
-}
-
 /* The last word of this process. */
 static void end_birth(hd_kin_t *kin, ucc_status_t status) {
     if (!kin->said) {
@@ -287,14 +279,31 @@ static void end_sharing(hd_kin_t *kin) {
     kin->fetch = NULL;
 }
 
+static void group_ends(hd_outer_memory_t *memory) {
+    hd_kin_t *kin = (hd_kin_t *)(void *)memory;
+    end_watch(kin);
+    end_sharing(kin);
+    if (kin->birth) { /* of a team that went ahead: who comes later hears of the end */
+        ucc_status_t failed = hd_group_poisoned(kin->group), all = hd_birth_status(kin->birth);
+        end_birth(kin, all == UCC_INPROGRESS ? (failed ? failed : UCC_ERR_NOT_FOUND) : UCC_OK);
+    }
+}
+
+static void group_has_ended(hd_outer_memory_t *memory) {
+    unref((hd_kin_t *)(void *)memory);
+}
+
 void hd_kin_drop(hd_kin_t *kin) {
     if (!kin) {
         return;
     }
-    if (kin->birth) {
+    bool goes_on = kin->ahead && kin->found; /* others may still fetch it: until the group's end */
+    if (kin->birth && !goes_on) {
         end_birth(kin, UCC_ERR_NOT_FOUND);
     }
-    end_sharing(kin);
+    if (!goes_on) {
+        end_sharing(kin);
+    }
     if (kin->group && !kin->found) { /* nobody has joined it */
         end_watch(kin);
         hd_home_unpin(&kin->group->home);
@@ -365,16 +374,19 @@ static ucc_status_t come(hd_kin_t *kin, hd_group_t *scope) {
 static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
     uint32_t n = kin->span->processes, mine = kin->span->mine, door;
     uint64_t name[2];
-    if (n > HD_FAR_MOST) {
-        hd_info("%u processes are too many to share memory (at most %d)", n, HD_FAR_MOST);
-        return UCC_ERR_NOT_SUPPORTED;
-    }
     kin->config.mappings = 0;
     kin->config.processes = n;
     kin->config.process = mine;
     kin->config.apart = true;
     kin->config.pairs = false;
+    if (n > HD_FAR_MOST) {
+        hd_info("%u processes are too many to share memory (at most %d)", n, HD_FAR_MOST);
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     ucc_status_t status = scope ? come(kin, scope) : UCC_OK;
+    if (status == UCC_OK && kin->birth && hd_birth_status(kin->birth) < 0) {
+        return UCC_INPROGRESS; /* see hear */
+    }
     status = status == UCC_OK ? hd_kin_open_door(&kin->node, &door) : status;
     status = status == UCC_OK ? meet(kin) : status;
     uint32_t leader = kin->birth ? hd_birth_leader(kin->birth, mine) : 0;
@@ -457,19 +469,31 @@ static ucc_status_t get(hd_kin_t *kin) {
     return there == UCC_OK ? here : there;
 }
 
-/* Hears how the other processes of the scope get on. */
-static ucc_status_t hear(hd_kin_t *kin, ucc_status_t status) {
+/* A team that goes ahead has failed before this process has come: it is a team all the same, whose
+ * operations say so. */
+static ucc_status_t stand_in(hd_kin_t *kin, ucc_status_t why) {
+    kin->group = kin->group ? kin->group : hd_group_create(kin->span->n, &kin->config);
+    if (!kin->group) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_node_segment_t segment = hd_group_take_segment(kin->group);
+    hd_segment_close(&segment);
+    hd_group_poison(kin->group, why);
+    return UCC_OK;
+}
+
+/* Says how this process has got on, and hears how the others of the scope have. */
+static ucc_status_t hear(hd_kin_t *kin) {
+    ucc_status_t all = hd_birth_status(kin->birth);
+    ucc_status_t status = all < 0 ? (kin->ahead ? stand_in(kin, all) : all) : get(kin);
     if (status == UCC_OK && !kin->said) {
         hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
         kin->said = true;
     }
-    ucc_status_t all = hd_birth_status(kin->birth);
     if (status == UCC_OK && !kin->ahead) {
-        status = all;
-    } else if (all < 0 && status >= 0) {
-        status = all;
+        status = hd_birth_status(kin->birth);
     }
-    if (status != UCC_INPROGRESS) {
+    if (status < 0 || (status == UCC_OK && !kin->ahead)) {
         end_birth(kin, status);
     }
     return status;
@@ -499,8 +523,7 @@ ucc_status_t hd_kin_test(hd_kin_t *kin) {
     }
     pthread_mutex_lock(&kin->lock);
     if (kin->status == UCC_INPROGRESS) {
-        kin->status = get(kin);
-        kin->status = kin->birth ? hear(kin, kin->status) : kin->status;
+        kin->status = kin->birth ? hear(kin) : get(kin);
         kin->status = kin->status == UCC_INPROGRESS ? lose_patience(kin) : kin->status;
     }
     ucc_status_t status = kin->status;

@@ -224,12 +224,32 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
     return status;
 }
 
-bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me, ucc_status_t why) {
+/* For the memory of a meeting that has none: so this process tells the others once. */
+static void *tell_others(void *refusal) {
+    hd_form_refuse_sharing(refusal);
+    return NULL;
+}
+
+static void drop_kin(void *kin) {
+    hd_kin_drop(kin);
+}
+
+bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
+                            const hd_refusal_t *refusal, ucc_status_t why) {
     hd_meeting_t *meeting;
     if (hd_meet(key, n, &me, me, true, &meeting) != UCC_OK) {
+        if (!meeting && refusal) {
+            hd_form_refuse_sharing(refusal);
+        }
         return meeting; /* the others know already, or there is no memory even for this */
     }
     hd_meeting_fail(meeting, why);
+    hd_kin_t *kin = refusal ? hd_meeting_memory(meeting, tell_others,
+                                                (void *)(uintptr_t)refusal, drop_kin)
+                            : NULL;
+    if (kin) {
+        hd_kin_fail(kin, why);
+    }
     hd_group_t *group = hd_form_made_group(meeting);
     if (group) { /* the group that those have who came before */
         hd_group_poison(group, why);
@@ -308,21 +328,16 @@ ucc_status_t hd_form_check_list(const hd_list_t *list, uint32_t limit, uint32_t 
     return status;
 }
 
-/* The caller's process can't take part in a team of a list, and none of its endpoints has got so far
- * that it has come to the team's birth. */
-static void refuse_kin(const hd_known_t *known, const hd_list_t *list, uint64_t wire,
-                       ucc_status_t why) {
-    const hd_span_t *span = known->reach.span;
-    uint32_t processes = 0, mine = 0;
-    for (uint32_t i = 0; i < list->n; i++) { /* processes are numbered by their first members */
+/* The processes of a list's members, without memory for a span of theirs. */
+static void count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal) {
+    for (uint32_t i = 0; span && i < list->n; i++) { /* they are numbered by their first members */
         uint32_t p = span->process_of[list->at(list->entries, i)], j = 0;
         while (span->process_of[list->at(list->entries, j)] != p) {
             j++;
         }
-        mine = j == i && p == span->mine ? processes : mine;
-        processes += j == i;
+        refusal->mine = j == i && p == span->mine ? refusal->processes : refusal->mine;
+        refusal->processes += j == i;
     }
-    hd_form_refuse_sharing(known->reach.scope, wire, processes, mine, why);
 }
 
 ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, const hd_list_t *list,
@@ -363,11 +378,11 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, con
         }
     }
     if (status == UCC_ERR_NO_MEMORY && (!team || !team->forming->counted)) {
-        (void)hd_form_refuse_meeting(&key, here, local, status);
-        if (here < list->n && known->reach.scope) {
-            refuse_kin(known, list, wire, status);
-        } else if (here < list->n &&
-                   known->net) { /* those who have come may be none of this process */
+        bool shared = here < list->n && known->reach.scope;
+        hd_refusal_t refusal = {.scope = known->reach.scope, .wire = wire, .why = status};
+        count_processes(known->reach.span, list, &refusal);
+        (void)hd_form_refuse_meeting(&key, here, local, shared ? &refusal : NULL, status);
+        if (here < list->n && known->net) { /* those who have come may be none of this process */
             hd_net_refuse(known->net, wire, status);
         }
     }

@@ -224,7 +224,7 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_te
             hd_form_fail(team, status);
         }
     } else if (!team || !team->forming->counted) {
-        if (!hd_form_refuse_meeting(&key, n, me, status)) {
+        if (!hd_form_refuse_meeting(&key, n, me, NULL, status)) {
             uncount_call(origin, me, &key);
         }
     } else if (status != UCC_ERR_NO_MEMORY) {

@@ -104,12 +104,13 @@ static void *begin_kin(void *arg) {
                               .config = &f->group_config,
                               .wire = f->wire,
                               .scope = f->scope,
-                              .ahead = f->ahead};
+                              .ahead = f->ahead || f->joins_ahead};
     hd_kin_t *kin = hd_kin_begin(&params);
     if (!kin) {
+        hd_refusal_t refusal = {f->scope, f->wire, f->roll.span->processes, f->roll.span->mine,
+                                UCC_ERR_NO_MEMORY};
         hd_error("no memory for a team in %u processes", f->roll.span->processes);
-        hd_form_refuse_sharing(f->scope, f->wire, f->roll.span->processes, f->roll.span->mine,
-                               UCC_ERR_NO_MEMORY);
+        hd_form_refuse_sharing(&refusal);
     }
     return kin;
 }
@@ -146,14 +147,13 @@ void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why) {
     }
 }
 
-void hd_form_refuse_sharing(hd_group_t *scope, uint64_t wire, uint32_t processes, uint32_t mine,
-                            ucc_status_t why) {
+void hd_form_refuse_sharing(const hd_refusal_t *refusal) {
     uint64_t name[2];
-    hd_kin_name(wire, name);
-    hd_birth_t *birth = hd_birth_come(scope, name, processes);
+    hd_kin_name(refusal->wire, name);
+    hd_birth_t *birth = hd_birth_come(refusal->scope, name, refusal->processes);
     if (birth) {
-        hd_birth_say(scope, birth, mine, why, false);
-        hd_birth_leave(scope, birth);
+        hd_birth_say(refusal->scope, birth, refusal->mine, refusal->why, false);
+        hd_birth_leave(refusal->scope, birth);
     }
 }
 

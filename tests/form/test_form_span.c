@@ -111,6 +111,12 @@ static bool runs(const shape_t *shape, int (*work)(const process_t *, void *), v
 
 /* --- by an exchange --------------------------------------------------------------------------- */
 
+/* What follows is about the network. */
+static void by_network(void) {
+    setenv("HEDDLE_NODE", "n", 1);
+    unsetenv("HEDDLE_NET");
+}
+
 /* Processes that share memory have none. */
 static void look_at_network(void) {
     if (hd_net_opened()) {
@@ -257,6 +263,7 @@ static int has_no_network_for_a_map(const process_t *process, void *arg) {
 }
 
 Test(form_span, without_a_network_contexts_are_good_for_teams_inside_their_processes) {
+    by_network();
     shape_t shape = shape_even(2, 2);
     cr_assert(runs(&shape, has_no_network_for_a_map, NULL));
 }
@@ -559,6 +566,7 @@ static int has_no_network_in_one(const process_t *process, void *arg) {
 }
 
 Test(form_span, a_process_without_a_network_fails_all) {
+    by_network();
     shape_t shape = shape_even(2, 2);
     cr_assert(runs(&shape, has_no_network_in_one, NULL));
 }
@@ -1160,7 +1168,8 @@ static int last_lacks_memory(const process_t *process, void *arg) {
             ucc_status_t status = post_list(shortage, s.contexts[k], parents[k], &teams[k]);
             hd_alloc_fail_after(-1);
             here += status == UCC_OK;
-            ok &= status == UCC_OK || (lacks && status == UCC_ERR_NO_MEMORY && lines > 0);
+            bool may_fail = lacks ? lines > 0 : here > 0; /* it may have been heard of by then */
+            ok &= status == UCC_OK || (round && may_fail && status == UCC_ERR_NO_MEMORY);
             if (here) {
                 (void)ucc_team_create_test(teams[0]);
             }
@@ -1224,8 +1233,8 @@ static int leaves_in_the_greeting(const process_t *process, void *arg) {
                                     .timeout = me ? 60 : 0.05};
             must(heddle_subset(ep, both, 2, &sub), "heddle_subset");
             must(ucc_collective_init(&args, &request, heddle_ep_team(sub)), "init");
-            must(ucc_collective_post(request), "post");
-            ok &= heddle_wait(request, 60) == UCC_ERR_TIMED_OUT;
+            ucc_status_t posted = ucc_collective_post(request); /* which may know by now */
+            ok &= (posted == UCC_OK ? heddle_wait(request, 60) : posted) == UCC_ERR_TIMED_OUT;
             must(ucc_collective_finalize(request), "finalize");
             must(heddle_leave(sub), "heddle_leave");
         }
@@ -1331,6 +1340,7 @@ static int forms_with_one_that_is_lost(const process_t *process, void *arg) {
 }
 
 Test(form_span, a_process_to_which_the_ways_have_broken_has_new_ones_in_the_next_team) {
+    by_network();
     shape_t shape = shape_even(3, 2);
     cr_assert(runs(&shape, forms_with_one_that_is_lost, NULL));
 }
