@@ -26,6 +26,7 @@
  */
 #include "api/calls.h"
 #include "core/hash.h"
+#include "form/kin.h"
 #include "span/span.h"
 #include "threads/callback.h"
 
@@ -51,6 +52,7 @@ struct heddle_agreement {
     uint64_t round, locked; /* the last that this endpoint knows of; in which it was locked, or 0 */
     uint64_t who[2];        /* WHO: the last lock and its holder; the last round */
     hd_net_decision_t agreed;
+    uint64_t number;         /* of this agreement in its team, from 1 */
     uint32_t words;          /* in verdict_t.failed */
     verdict_t *lock, *draft; /* what it is locked on; what an attempt is about to decide */
 };
@@ -83,11 +85,26 @@ static ucc_status_t start_who(heddle_agreement_t *a) {
     return reduce(a, a->left, a->who, 2, UCC_OP_MAX);
 }
 
+/* NULL: all live in this process. */
+static const hd_span_t *span_of(ucc_team_h team) {
+    return team->crossing ? team->crossing->span : hd_kin_span(team->group);
+}
+
+static bool has_lost(ucc_team_h team, uint32_t process) {
+    return team->crossing ? hd_net_team_has_lost(team->crossing->team, process)
+                          : hd_kin_has_lost(team->group, process);
+}
+
 /* The number in the agreement's team of endpoint i of the attempt's. */
 static uint64_t number_of(const heddle_agreement_t *a, uint32_t i) {
-    const hd_span_t *span = a->team->crossing->span;
-    return a->left->crossing ? a->left->crossing->in_origin[i]
-                             : hd_span_endpoint(span, span->mine, i); /* only they are left */
+    if (a->left->crossing) {
+        return a->left->crossing->in_origin[i];
+    }
+    if (hd_kin_span(a->left->group)) {
+        return hd_kin_in_origin(a->left->group)[i];
+    }
+    const hd_span_t *span = span_of(a->team);
+    return hd_span_endpoint(span, span->mine, i); /* only they are left */
 }
 
 /* The failed endpoints of a new decision, and its name: the attempts' teams differ, or the rounds
@@ -131,7 +148,7 @@ static void take_lock(heddle_agreement_t *a) {
     a->lock = a->draft;
     a->draft = old;
     a->locked = a->round;
-    if (a->origin) {
+    if (a->origin && a->team->crossing) {
         hd_net_await(a->team->crossing->net, &a->agreed, a->lock->name);
     }
 }
@@ -152,7 +169,8 @@ static ucc_status_t finish(heddle_agreement_t *a, ucc_status_t result) {
 }
 
 static bool others_have(heddle_agreement_t *a) {
-    return hd_net_is_agreed(a->team->crossing->net, &a->agreed);
+    return a->team->crossing ? hd_net_is_agreed(a->team->crossing->net, &a->agreed)
+                             : hd_group_is_agreed(a->team->group, a->number, a->lock->name);
 }
 
 /* An attempt has failed. If it may be for a process that is gone, or since another one gave up this
@@ -171,16 +189,22 @@ static ucc_status_t fail(heddle_agreement_t *a, ucc_status_t why) {
 static uint32_t count_leavers(const heddle_agreement_t *a) {
     const hd_crossing_t *crossing = a->team->crossing;
     uint32_t n = 0;
-    for (uint32_t p = 0; p < crossing->span->processes; p++) {
-        n += hd_net_team_has_left(crossing->team, p);
+    for (uint32_t p = 0; p < span_of(a->team)->processes; p++) {
+        n +=
+            crossing ? hd_net_team_has_left(crossing->team, p) : hd_kin_has_left(a->team->group, p);
     }
     return n;
 }
 
 /* The endpoints of a process take part together, so one that has left the team is waited for in
  * vain. */
+static bool has_lost_endpoint(const heddle_agreement_t *a) {
+    return a->team->crossing ? hd_group_has_leavers(a->team->group)
+                             : hd_kin_lacks_endpoint(a->team->group);
+}
+
 static bool lacks_endpoint(const heddle_agreement_t *a) {
-    bool lacks = hd_group_has_leavers(a->team->group);
+    bool lacks = has_lost_endpoint(a);
     if (lacks) {
         hd_error("heddle_team_agree: endpoints of this process have left the team, endpoint %u "
                  "waits in vain",
@@ -212,8 +236,7 @@ static ucc_status_t step_form(heddle_agreement_t *a) {
     if (status == UCC_INPROGRESS && others_have(a)) { /* they don't come to this team */
         return finish(a, UCC_OK);
     }
-    if (status == UCC_INPROGRESS &&
-        (count_leavers(a) != a->leavers || hd_group_has_leavers(a->team->group))) {
+    if (status == UCC_INPROGRESS && (count_leavers(a) != a->leavers || has_lost_endpoint(a))) {
         status = UCC_ERR_NOT_FOUND; /* to another attempt, without who has left, or to the end */
     }
     if (status == UCC_OK) {
@@ -221,6 +244,14 @@ static ucc_status_t step_form(heddle_agreement_t *a) {
         status = start_who(a);
     }
     return status < 0 ? fail(a, status) : status;
+}
+
+static void tell_agreed(heddle_agreement_t *a) {
+    if (a->team->crossing) {
+        hd_net_tell_agreed(a->team->crossing->net, a->lock->name);
+    } else {
+        hd_group_tell_agreed(a->team->group, a->number, a->lock->name);
+    }
 }
 
 /* Waits for the collective that is under way, and begins what follows. */
@@ -235,7 +266,7 @@ static ucc_status_t step_collective(heddle_agreement_t *a) {
     step_t was = a->step;
     if (status == UCC_OK && (was == BARRIER || was == ALONE)) {
         if (was == BARRIER) {
-            hd_net_tell_agreed(a->team->crossing->net, a->lock->name);
+            tell_agreed(a);
         } else {
             take_lock(a);
         }
@@ -266,7 +297,9 @@ static ucc_status_t step_close(heddle_agreement_t *a) {
         return UCC_INPROGRESS; /* the caller may have more to do between attempts */
     }
     if (a->origin) {
-        hd_net_await_no_more(a->team->crossing->net, &a->agreed);
+        if (a->team->crossing) {
+            hd_net_await_no_more(a->team->crossing->net, &a->agreed);
+        }
         hd_origin_drop(a->origin);
         a->origin = NULL;
     }
@@ -323,17 +356,19 @@ static heddle_agreement_t *make(ucc_team_h team, uint64_t bits) {
 /* The endpoint's next agreement begins, in a team of one process or of several. */
 static ucc_status_t begin(heddle_agreement_t *a) {
     ucc_team_h team = a->team;
-    if (!team->crossing) {
+    if (!span_of(team)) {
         a->step = ALONE;
         a->draft->bits = a->bits;
         return reduce(a, team, &a->draft->bits, 1, UCC_OP_BAND);
     }
-    if (!hd_net_team_has_watch(team->crossing->team)) {
+    if (team->crossing && !hd_net_team_has_watch(team->crossing->team)) {
         hd_error("heddle_team_agree: a process of the team has no connections to watch the others "
                  "(NET_WATCH), or two hosts can have none to each other (NET_WATCH_DEVICES)");
         return UCC_ERR_NOT_SUPPORTED;
     }
-    a->origin = hd_crossing_origin(team->crossing, team->agreements + 1);
+    a->number = team->agreements + 1;
+    a->origin = team->crossing ? hd_crossing_origin(team->crossing, a->number)
+                               : hd_kin_agreement(team->group, a->number);
     if (!a->origin) {
         return UCC_ERR_NO_MEMORY;
     }
@@ -454,8 +489,9 @@ ucc_status_t heddle_team_failed(ucc_team_h team, uint64_t *failed, uint64_t *n_f
         hd_net_look(crossing->net); /* hear what can be known of losses */
         hd_span_drain();
     }
-    for (uint32_t i = 0; crossing && i < team->n; i++) {
-        if (hd_net_team_has_lost(crossing->team, crossing->span->process_of[i])) {
+    const hd_span_t *span = span_of(team);
+    for (uint32_t i = 0; span && i < team->n; i++) {
+        if (has_lost(team, span->process_of[i])) {
             if (failed) {
                 failed[*n_failed] = i;
             }

@@ -1,5 +1,6 @@
 /* info.c: heddle_info_print, heddle_team_print: what this library is, sees, and would do. */
 #include "api/api.h"
+#include "form/kin.h"
 
 #include "gpu/gpu.h"
 #include "net/ask.h"
@@ -172,13 +173,14 @@ ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team) {
         return UCC_ERR_INVALID_PARAM;
     }
     const hd_crossing_t *crossing = team->crossing;
+    const hd_span_t *span = crossing ? crossing->span : hd_kin_span(team->group);
+    uint32_t here = span ? hd_span_count(span, span->mine) : team->group->n;
     fprintf(stream, "team of %u endpoints, %u of them in this process; the caller is endpoint %u\n",
-            team->n, team->group->n, team->ep);
-    if (!crossing) {
+            team->n, here, team->ep);
+    if (!span) {
         fprintf(stream, "all in this process: nothing crosses\n");
         return UCC_OK;
     }
-    const hd_span_t *span = crossing->span;
     for (uint32_t p = 0; p < span->processes; p++) {
         fprintf(stream, "  process %u%s: endpoints", p, p == span->mine ? ", this one" : "");
         for (uint32_t i = 0; i < hd_span_count(span, p); i++) {
@@ -189,6 +191,11 @@ ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team) {
             fprintf(stream, first == last ? " %u" : " %u-%u", first, last);
         }
         fputc('\n', stream);
+    }
+    if (!crossing) {
+        fprintf(stream, "all processes share memory: small data by common lines, large data by "
+                        "windows; nothing goes by the network\n");
+        return UCC_OK;
     }
     hd_net_print_team(crossing->team, stream);
     return UCC_OK;

@@ -32,10 +32,11 @@ struct hd_kin {
     /* constant once the group is there */
     hd_group_t *group;
     hd_span_t *span;
-    hd_kin_process_t *process; /* by process */
-    hd_node_peer_t **peer;     /* likewise; NULL: this one */
-    uint64_t wire, since; /* since: ticks when it began */
+    hd_kin_process_t *process;   /* by process */
+    hd_node_peer_t **peer;       /* likewise; NULL: this one */
+    uint64_t wire, since;        /* since: ticks when it began */
     hd_origin_t *_Atomic origin; /* a reference; NULL: not asked for yet */
+    hd_origin_t *agreements;     /* under the origin's lock */
     uint64_t *in_origin;
     hd_group_t *origin_scope; /* a reference; NULL: this group itself */
     /* of the watch, under its lock */
@@ -242,6 +243,7 @@ static void unref(hd_kin_t *kin) {
     }
     pthread_mutex_destroy(&kin->lock);
     hd_origin_drop(kin->origin);
+    hd_origins_drop(kin->agreements);
     if (kin->origin_scope) {
         hd_home_unpin(&kin->origin_scope->home);
     }
@@ -512,8 +514,8 @@ static ucc_status_t lose_patience(const hd_kin_t *kin) {
     if (kin->birth || hd_ticks() - kin->since < PATIENCE_MS * 1000 * hd_ticks_per_us) {
         return UCC_INPROGRESS;
     }
-    hd_info("no memory is shared by a team of %u: a process has not answered for %d s", kin->span->n,
-            PATIENCE_MS / 1000);
+    hd_info("no memory is shared by a team of %u: a process has not answered for %d s",
+            kin->span->n, PATIENCE_MS / 1000);
     return UCC_ERR_TIMED_OUT;
 }
 
@@ -617,4 +619,20 @@ const uint64_t *hd_kin_in_origin(const hd_group_t *group) {
 hd_group_t *hd_kin_scope(hd_group_t *group) {
     hd_group_t *scope = kin_of(group)->origin_scope;
     return scope ? scope : group;
+}
+
+hd_origin_t *hd_kin_agreement(hd_group_t *group, uint64_t number) {
+    hd_kin_t *kin = kin_of(group);
+    hd_origin_t *origin = hd_kin_origin(group);
+    return origin ? hd_origin_of_agreement(origin, &kin->agreements, kin->wire, kin->span, number)
+                  : NULL;
+}
+
+bool hd_kin_lacks_endpoint(const hd_group_t *group) {
+    const hd_span_t *span = kin_of(group)->span;
+    bool lacks = false;
+    for (uint32_t i = 0; !lacks && i < hd_span_count(span, span->mine); i++) {
+        lacks = hd_group_has_left(group, hd_span_endpoint(span, span->mine, i));
+    }
+    return lacks;
 }

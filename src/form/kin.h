@@ -86,6 +86,10 @@ void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin,
  * origin are formed. The kin's, all of them. */
 hd_origin_t *hd_kin_origin(hd_group_t *group);
 const uint64_t *hd_kin_in_origin(const hd_group_t *group);
+/* As hd_crossing_origin. */
+hd_origin_t *hd_kin_agreement(hd_group_t *group, uint64_t number);
+/* Has an endpoint of this process left such a group's team? */
+bool hd_kin_lacks_endpoint(const hd_group_t *group);
 hd_group_t *hd_kin_scope(hd_group_t *group);
 
 /* The number in the team of a process's i-th endpoint. */

@@ -244,9 +244,9 @@ bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
         return meeting; /* the others know already, or there is no memory even for this */
     }
     hd_meeting_fail(meeting, why);
-    hd_kin_t *kin = refusal ? hd_meeting_memory(meeting, tell_others,
-                                                (void *)(uintptr_t)refusal, drop_kin)
-                            : NULL;
+    hd_kin_t *kin =
+        refusal ? hd_meeting_memory(meeting, tell_others, (void *)(uintptr_t)refusal, drop_kin)
+                : NULL;
     if (kin) {
         hd_kin_fail(kin, why);
     }

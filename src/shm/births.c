@@ -33,6 +33,8 @@ struct hd_birth {
 struct hd_births {
     alignas(HD_LINE_PAIR) pthread_mutex_t mutex;
     _Atomic uint64_t active, free;
+    _Atomic uint64_t
+        agreed[HD_AGREEMENTS]; /* by number, as they come in turn: the decision's name */
 };
 
 size_t hd_births_bytes(void) {
@@ -197,4 +199,18 @@ void hd_birth_leave(hd_group_t *group, hd_birth_t *birth) {
         give_back(group, birth);
         leave(group->births);
     }
+}
+
+/* --- agreements ------------------------------------------------------------------------------- */
+
+void hd_group_tell_agreed(hd_group_t *group, uint64_t number, uint64_t name) {
+    /* release: whoever sees it may go on from there */
+    atomic_store_explicit(&group->births->agreed[number % HD_AGREEMENTS], name,
+                          memory_order_release);
+}
+
+bool hd_group_is_agreed(const hd_group_t *group, uint64_t number, uint64_t name) {
+    /* acquire: pairs with the above */
+    return name != 0 && atomic_load_explicit(&group->births->agreed[number % HD_AGREEMENTS],
+                                             memory_order_acquire) == name;
 }

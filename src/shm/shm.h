@@ -87,6 +87,13 @@ bool hd_birth_hears(const hd_birth_t *birth, uint32_t i);
 /* By each once, which has said so, and looks no more. */
 void hd_birth_leave(hd_group_t *group, hd_birth_t *birth);
 
+/* What the endpoints of such a group have agreed on (api/agree.c), one decision after the other: the
+ * one with this name is final. Nobody begins the agreement after the next one before all that live
+ * know that. */
+enum { HD_AGREEMENTS = 4 };
+void hd_group_tell_agreed(hd_group_t *group, uint64_t number, uint64_t name);
+bool hd_group_is_agreed(const hd_group_t *group, uint64_t number, uint64_t name);
+
 /* --- board.c: members and endpoints ----------------------------------------------------------- */
 
 /* Which member the team's endpoint of this number is; group->n: it lives in another process. */

@@ -110,10 +110,10 @@ void hd_origin_drop(hd_origin_t *origin) {
 }
 
 /* Takes those of earlier agreements off the list that nobody else has a reference to. Under the
- * lock of the crossing's origin, without which nobody gets one. */
-static hd_origin_t *take_over(hd_crossing_t *crossing, uint64_t number) {
+ * lock of the team's origin, without which nobody gets one. */
+static hd_origin_t *take_over(hd_origin_t **list, uint64_t number) {
     hd_origin_t *over = NULL;
-    for (hd_origin_t **at = &crossing->agreements; *at;) {
+    for (hd_origin_t **at = list; *at;) {
         hd_origin_t *origin = *at;
         /* relaxed: hd_origin_drop orders what others have done */
         bool is_over = origin->number < number &&
@@ -129,39 +129,44 @@ static hd_origin_t *take_over(hd_crossing_t *crossing, uint64_t number) {
     return over;
 }
 
-static void drop_all(hd_origin_t *origins) {
+void hd_origins_drop(hd_origin_t *origins) {
     for (hd_origin_t *next; origins; origins = next) {
         next = origins->next;
         hd_origin_drop(origins);
     }
 }
 
-hd_origin_t *hd_crossing_origin(hd_crossing_t *crossing, uint64_t number) {
-    static const uint64_t agreements = 0x6167726565; /* wire ids of others have no such word */
-    uint64_t wire = hd_hash_mix(hd_hash_mix(crossing->wire, agreements), number);
-    hd_origin_t *made = hd_origin_create(wire, crossing->span);
+hd_origin_t *hd_origin_of_agreement(hd_origin_t *team, hd_origin_t **agreements, uint64_t wire,
+                                    const hd_span_t *span, uint64_t number) {
+    static const uint64_t apart = 0x6167726565; /* wire ids of others have no such word */
+    hd_origin_t *made = hd_origin_create(hd_hash_mix(hd_hash_mix(wire, apart), number), span);
     if (!made) {
-        hd_error("no memory for an agreement of %u processes", crossing->span->processes);
+        hd_error("no memory for an agreement of %u processes", span->processes);
         return NULL;
     }
-    made->n = crossing->origin->n; /* a quorum is one of that team's endpoints */
+    made->n = team->n; /* a quorum is one of that team's endpoints */
     made->number = number;
-    hd_lock(&crossing->origin->lock);
-    hd_origin_t *over = take_over(crossing, number), *origin = crossing->agreements;
+    hd_lock(&team->lock);
+    hd_origin_t *over = take_over(agreements, number), *origin = *agreements;
     while (origin && origin->number != number) {
         origin = origin->next;
     }
     if (!origin) {
         origin = made;
         made = NULL;
-        origin->next = crossing->agreements;
-        crossing->agreements = origin;
+        origin->next = *agreements;
+        *agreements = origin;
     }
     hd_origin_keep(origin);
-    hd_unlock(&crossing->origin->lock);
+    hd_unlock(&team->lock);
     hd_origin_drop(made);
-    drop_all(over);
+    hd_origins_drop(over);
     return origin;
+}
+
+hd_origin_t *hd_crossing_origin(hd_crossing_t *crossing, uint64_t number) {
+    return hd_origin_of_agreement(crossing->origin, &crossing->agreements, crossing->wire,
+                                  crossing->span, number);
 }
 
 /* --- greeting --------------------------------------------------------------------------------- */
@@ -442,7 +447,7 @@ static void release(hd_outer_memory_t *memory) {
         next = set->next;
         hd_free(set);
     }
-    drop_all(crossing->agreements);
+    hd_origins_drop(crossing->agreements);
     hd_origin_drop(crossing->origin);
     hd_free(crossing->in_origin);
     hd_free(crossing->hello.call.scratch);

@@ -88,6 +88,11 @@ typedef struct hd_origin {
 hd_origin_t *hd_origin_create(uint64_t wire, const hd_span_t *span);
 void hd_origin_keep(hd_origin_t *origin);
 void hd_origin_drop(hd_origin_t *origin);
+/* Stands for a team with that origin in its endpoints' agreement of that number. agreements: the
+ * list of all of these, for whoever has the team; hd_origins_drop ends it. As hd_crossing_origin. */
+hd_origin_t *hd_origin_of_agreement(hd_origin_t *team, hd_origin_t **agreements, uint64_t wire,
+                                    const hd_span_t *span, uint64_t number);
+void hd_origins_drop(hd_origin_t *origins);
 /* Stands for the crossing's team in its endpoints' agreement of that number: all teams of that one
  * have wire ids, meetings and attempts of their own. The endpoints of this process share it; the
  * caller gets a reference. NULL: no memory (logged). */
