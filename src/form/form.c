@@ -82,7 +82,7 @@ static ucc_status_t take_extra(ucc_team_h team, const heddle_team_params_t *extr
             return UCC_ERR_INVALID_PARAM;
         }
         /* The handle keeps its locks: the promise is about calls on this endpoint, and other
-           threads may still progress the context it shares. */
+         * threads may still progress the context it shares. */
         team->thread_mode = extra->thread_mode;
     }
     if (extra->mask & HEDDLE_TEAM_PARAM_FIELD_LOCALITY) {
@@ -272,8 +272,8 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     }
     team->forming->joins_ahead = true;
     while (status >= 0 && team->forming->step != STEP_COMPLETE) {
-        /* These teams meet without a wait, but for memory that another process makes, and hands over
-         * whatever its own threads do. */
+        /* These teams meet without a wait, but for memory that another process makes, and hands
+         * over whatever its own threads do. */
         hd_assert(status != UCC_INPROGRESS || team->forming->step == STEP_SHARE);
         status = step(team);
         if (status == UCC_INPROGRESS) {

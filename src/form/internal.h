@@ -1,9 +1,9 @@
 /* internal.h: the state of an endpoint that forms a team, and what the files of form/ call of each
  * other. Nobody outside form/ includes this: others call what form.h declares.
  *
- * Each file calls only those before it in this list: record.c, kin.c (kin.h), roll.c (roll.h), context_group.c,
- * handle.c, span.c, meet.c, split.c, oob.c, processes.c, form.c, shrink.c, derive.c. The sections
- * below stand in this order.
+ * Each file calls only those before it in this list: record.c, kin.c (kin.h), roll.c (roll.h),
+ * context_group.c, handle.c, span.c, meet.c, share.c, split.c, oob.c, processes.c, form.c, shrink.c,
+ * derive.c. The sections below stand in this order.
  */
 #ifndef HD_FORM_INTERNAL_H
 #define HD_FORM_INTERNAL_H
@@ -15,8 +15,8 @@
 
 /* What the next call of hd_team_create_test does. By an exchange: GATHER, ROLL if there are several
  * processes, MEET, COMPLETE. In a split of a team of several processes: SPLIT, SHARE if these share
- * memory, MEET, COMPLETE. Of members of a set: SHARE likewise, MEET, COMPLETE. All others begin with
- * MEET. */
+ * memory, MEET, COMPLETE. Of members of a set: SHARE likewise, MEET, COMPLETE. All others begin
+ * with MEET. */
 typedef enum hd_form_step {
     STEP_GATHER,  /* waits for the exchange of records */
     STEP_ROLL,    /* waits for the exchanges of the roll */
@@ -31,15 +31,16 @@ typedef enum hd_form_step {
 struct hd_forming {
     hd_form_step_t step;
     /* Without an exchange, only the label, span and net of the roll are set, and `all` is NULL. A
-     * team in one process has no span. Whoever makes the group gives span and net to its
-     * crossing. */
+     * team in one process has no span. Whoever makes the group gives span and net to its crossing.
+     * */
     hd_roll_t roll;
     hd_group_config_t group_config; /* the roll's */
     /* as the net knows them; NULL: all live in this process, or in processes that share memory */
     hd_net_process_t *process;
     uint64_t wire; /* names a team of several processes */
-    /* Of a team in several processes that share memory, made of members of a set: a reference to the
-     * group in whose memory it is formed, and its processes. NULL, both: it is none of these. */
+    /* Of a team in several processes that share memory, made of members of a set: a reference to
+     * the group in whose memory it is formed, and its processes. NULL, both: it is none of these.
+     * */
     hd_group_t *scope;
     hd_kin_process_t *kin_process;
     hd_birth_t *birth; /* STEP_SPLIT of a parent whose processes share memory; this endpoint came */
@@ -115,11 +116,8 @@ hd_reach_t hd_form_reach_of(const hd_group_t *group);
  * has their numbers in `of`. */
 ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list,
                                uint32_t me);
-/* STEP_SHARE: goes on when all of the team's processes have its memory. */
-ucc_status_t hd_form_share(ucc_team_h team);
-/* An endpoint that has a scope gives up before STEP_MEET: tells the other processes. */
-void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why);
-/* The same for a process in which no endpoint has got so far. */
+/* A process in which no endpoint has got so far that it shares memory can't take part in a team:
+ * tells the others. */
 typedef struct hd_refusal {
     hd_group_t *scope;
     uint64_t wire;
@@ -143,9 +141,9 @@ void hd_form_fail_parent(const ucc_team_h team, ucc_status_t why);
  * step is STEP_MEET. */
 ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, uint32_t size,
                                    uint32_t me, bool included);
-/* Fails a meeting of n, for participant `me`, who can't take part in it. refusal: NULL, or what other
- * processes have to hear, if nobody of this one has told them. Returns false if there is
- * no memory even for that, and nobody knows of it. */
+/* Fails a meeting of n, for participant `me`, who can't take part in it. refusal: NULL, or what
+ * other processes have to hear, if nobody of this one has told them. Returns false if there is no
+ * memory even for that, and nobody knows of it. */
 bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
                             const hd_refusal_t *refusal, ucc_status_t why);
 
@@ -185,6 +183,13 @@ ucc_status_t hd_form_meeting_status(ucc_team_h team);
 ucc_status_t hd_form_watch(ucc_team_h team);
 /* Adds to a text who has not come to the meeting yet. */
 void hd_form_name_missing(const ucc_team_h team, hd_text_t *text);
+
+/* --- share.c ---------------------------------------------------------------------------------- */
+
+/* STEP_SHARE: goes on when all of the team's processes have its memory. */
+ucc_status_t hd_form_share(ucc_team_h team);
+/* An endpoint that has a scope gives up before STEP_MEET: tells the other processes. */
+void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why);
 
 /* --- split.c: only for a split of a team of several processes --------------------------------- */
 

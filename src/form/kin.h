@@ -1,6 +1,6 @@
 /* kin.h: the processes of a team that live on one node, and so share the memory of its group: how
- * they get it, and who notices if one of them dies. roll.h has when this is tried, and what comes of
- * it: if one of them can't, all of them go by the network.
+ * they get it, and who notices if one of them dies. roll.h has when this is tried, and what comes
+ * of it: if one of them can't, all of them go by the network.
  *
  *     hd_kin_open_door     a process's door (node/) is open; its number goes to the others
  *     hd_kin_begin         one of them, the LEADER, makes the group and offers its segment; the
@@ -52,8 +52,8 @@ void hd_kin_refuse(hd_node_t *door, uint64_t wire);
 /* Begins; the door is open. NULL: no memory. Everything else that goes wrong, hd_kin_test says. */
 hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
 /* Never blocks. UCC_INPROGRESS: the caller comes again. UCC_OK: this process has the group; with a
- * scope, all have it, unless the team goes ahead. An error: it can't have it (logged at level info).
- * Any thread; also after the end, so that other processes get on. */
+ * scope, all have it, unless the team goes ahead. An error: it can't have it (logged at level
+ * info). Any thread; also after the end, so that other processes get on. */
 ucc_status_t hd_kin_test(hd_kin_t *kin);
 /* After UCC_OK, once: all processes have it. Returns the group with a reference. */
 hd_group_t *hd_kin_found(hd_kin_t *kin);

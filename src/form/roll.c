@@ -306,7 +306,8 @@ static ucc_status_t read_numbers(const hd_roll_t *roll, bool *all) {
     return UCC_OK;
 }
 
-/* For the meeting of this process's members, of which the first to come does it. NULL: no memory. */
+/* For the meeting of this process's members, of which the first to come does it. NULL: no memory.
+ * */
 static void *begin_kin(void *arg) {
     const hd_roll_t *roll = arg;
     uint32_t n = roll->span->processes;

@@ -6,8 +6,8 @@
  *      records   every member has the same records afterwards, and reads them the same way. So all
  *                members go the same way together from now on
  *      take      makes the span, and all memory that the rest needs
- *      doors     if all seem to live on one node, and would share memory: a second exchange, by which
- *                each learns the numbers of all processes' doors (kin.h)
+ *      doors     if all seem to live on one node, and would share memory: a second exchange, by
+ *                which each learns the numbers of all processes' doors (kin.h)
  *      share     every process gets the memory that its team shares, or does not; a third exchange
  *                tells. If all have it, the roll is over
  *      open      every member gets the process's network; the first member to come makes it. Each
@@ -70,7 +70,8 @@ uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n);
 
 typedef struct hd_account {
     int32_t status;
-    /* length of its process's address; number of its door, 0: it has none; or 1: it shares memory */
+    /* length of its process's address; number of its door, 0: it has none; or 1: it shares memory
+     * */
     uint32_t bytes;
 } hd_account_t;
 
@@ -105,8 +106,8 @@ typedef struct hd_roll {
     ucc_status_t trouble; /* why this member can't go on; UCC_OK: it can */
     hd_account_t account; /* what this member gives to an exchange of accounts */
     /* Set by the owner, if memory may be shared: how the group is configured, if all lived in one
-     * process; the meeting of the process's members, NULL: this is the only one; and, where members are processes, the span of
-     * their endpoints, which is the roll's. */
+     * process; the meeting of the process's members, NULL: this is the only one; and, where members
+     * are processes, the span of their endpoints, which is the roll's. */
     const hd_group_config_t *group_config;
     hd_meeting_t *meeting;
     hd_span_t *of_endpoints;

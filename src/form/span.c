@@ -94,59 +94,6 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_l
     return UCC_OK;
 }
 
-/* --- memory that is shared -------------------------------------------------------------------- */
-
-/* For the meeting of this process's endpoints, of which the first to come does it. */
-static void *begin_kin(void *arg) {
-    const hd_forming_t *f = arg;
-    hd_kin_params_t params = {.span = f->roll.span,
-                              .process = f->kin_process,
-                              .config = &f->group_config,
-                              .wire = f->wire,
-                              .scope = f->scope,
-                              .ahead = f->ahead || f->joins_ahead};
-    hd_kin_t *kin = hd_kin_begin(&params);
-    if (!kin) {
-        hd_refusal_t refusal = {f->scope, f->wire, f->roll.span->processes, f->roll.span->mine,
-                                UCC_ERR_NO_MEMORY};
-        hd_error("no memory for a team in %u processes", f->roll.span->processes);
-        hd_form_refuse_sharing(&refusal);
-    }
-    return kin;
-}
-
-static void drop_kin(void *kin) {
-    hd_kin_drop(kin);
-}
-
-ucc_status_t hd_form_share(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    ucc_status_t failed = hd_form_meeting_status(team);
-    if (failed != UCC_OK) {
-        return failed;
-    }
-    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, drop_kin);
-    ucc_status_t status = kin ? hd_kin_test(kin) : UCC_ERR_NO_MEMORY;
-    if (status == UCC_OK) {
-        f->roll.kin = kin;
-        f->roll.meeting = f->meeting; /* whose it is */
-        f->roll.together = true;
-        f->step = STEP_MEET;
-    } else if (status < 0) {
-        hd_error("a team of %u in several processes can't be made here: %s", team->n,
-                 ucc_status_string(status));
-    }
-    return status;
-}
-
-void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why) {
-    hd_forming_t *f = team->forming;
-    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, drop_kin);
-    if (kin) {
-        hd_kin_fail(kin, why);
-    }
-}
-
 void hd_form_refuse_sharing(const hd_refusal_t *refusal) {
     uint64_t name[2];
     hd_kin_name(refusal->wire, name);

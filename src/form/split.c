@@ -217,7 +217,7 @@ static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
     return status;
 }
 
-/* --- of a parent whose processes share memory --------------------------------------------------- */
+/* --- of a parent whose processes share memory ------------------------------------------------- */
 
 ucc_status_t hd_form_come_to_split(ucc_team_h team, bool included) {
     hd_forming_t *f = team->forming;

@@ -2,11 +2,11 @@
  * few words for each of these (its BIRTH), in the memory that they share. This is no path of
  * collectives: there is a lock, which may be left by a process that dies.
  *
- * A birth has a name, and a number of participants who all know it: endpoints, or processes. Each of
- * them comes once, says once whether it takes part, or why it can't, reads what the others say, and
- * leaves. The first to come takes one that is free, the last to leave gives it back: so whoever
- * comes late finds what was said, also if the others have failed and are gone. Nothing is cleared by
- * who dies; then the group has failed, and its memory is all that it costs.
+ * A birth has a name, and a number of participants who all know it: endpoints, or processes. Each
+ * of them comes once, says once whether it takes part, or why it can't, reads what the others say,
+ * and leaves. The first to come takes one that is free, the last to leave gives it back: so whoever
+ * comes late finds what was said, also if the others have failed and are gone. Nothing is cleared
+ * by who dies; then the group has failed, and its memory is all that it costs.
  *
  * Births are in one of two lists, active and free, known by how far from the mapping's base they
  * lie. A process that dies under the lock has changed a list or not (one store), and may have one
@@ -50,7 +50,7 @@ void hd_births_init(hd_births_t *births) {
     pthread_mutexattr_destroy(&attributes);
 }
 
-/* --- lists: under the mutex, so relaxed, but for the compiler, whose stores must not be late ---- */
+/* --- lists: under the mutex, so relaxed, but for who dies there ------------------------------- */
 
 static uint64_t load(const _Atomic uint64_t *place) {
     return atomic_load_explicit(place, memory_order_relaxed);

@@ -3,9 +3,9 @@
  * What endpoints share lies in one piece of memory without a name (memfd). Each mapping of it has
  * it at an address of its own, followed by a page of private memory:
  *
- *     base                                                       base + bytes
- *     | charter | far bells | main board | ... | boards found by matching | hd_common_t | bell | own part
- *                                                                             ^ group
+ *     base                                                          base + bytes
+ *     | charter | far bells | board | ... | boards of matching | hd_common_t | bell | own part
+ *                                                                            ^ group
  *
  * So a hd_group_t lies across the end of what is shared: its first line, and hd_common_t before it,
  * are the same memory in all mappings, what follows is this mapping's, and all of it is as far from

@@ -66,7 +66,7 @@ bool hd_group_all_joined(const hd_group_t *group);
  * if all have joined: then it can only be left. */
 bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
 
-/* --- births.c: teams that the endpoints of a group of several processes form -------------------- */
+/* --- births.c: teams that the endpoints of a group of several processes form ------------------ */
 
 /* The participant comes to the birth of that name, as all `expected` of them do, once each: at most
  * as many as the group has members. NULL: no memory (logged). */
@@ -87,9 +87,9 @@ bool hd_birth_hears(const hd_birth_t *birth, uint32_t i);
 /* By each once, which has said so, and looks no more. */
 void hd_birth_leave(hd_group_t *group, hd_birth_t *birth);
 
-/* What the endpoints of such a group have agreed on (api/agree.c), one decision after the other: the
- * one with this name is final. Nobody begins the agreement after the next one before all that live
- * know that. */
+/* What the endpoints of such a group have agreed on (api/agree.c), one decision after the other:
+ * the one with this name is final. Nobody begins the agreement after the next one before all that
+ * live know that. */
 enum { HD_AGREEMENTS = 4 };
 void hd_group_tell_agreed(hd_group_t *group, uint64_t number, uint64_t name);
 bool hd_group_is_agreed(const hd_group_t *group, uint64_t number, uint64_t name);
