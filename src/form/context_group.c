@@ -20,6 +20,7 @@ static void free_group(void *object) {
         hd_net_close(group->net);
     }
     if (group->scope) {
+        hd_meetings_end(group->serial); /* which would keep the scope */
         hd_home_unpin(&group->scope->home);
     }
     hd_free(group->process);
@@ -82,6 +83,7 @@ static ucc_status_t meet_processes(ucc_context_h context, hd_roll_t *roll, ucc_s
                                       .span = roll->span,
                                       .net = roll->net,
                                       .meeting = meeting,
+                                      .serial = context->peers.serial,
                                       .forks = hd_forks()};
         roll->span = NULL;
         roll->net = NULL;

@@ -152,7 +152,8 @@ static ucc_status_t step_complete(ucc_team_h team) {
             failed = hd_crossing_greet(team->crossing);
             ahead = failed == UCC_INPROGRESS && team->crossing->ahead;
         } else if (failed == UCC_OK && team->forming->roll.together) {
-            ahead = team->forming->ahead;
+            /* the others of this process must find the meeting */
+            ahead = team->forming->ahead && hd_meeting_is_complete(team->forming->meeting);
             failed = ahead ? UCC_OK : check_time(team);
         }
         if (!ahead) {

@@ -158,9 +158,6 @@ void hd_form_drop(ucc_team_h team) {
     if (f->scope) {
         hd_home_unpin(&f->scope->home);
     }
-    if (f->origin_scope) {
-        hd_home_unpin(&f->origin_scope->home);
-    }
     hd_free(f->kin_process);
     if (f->owns_memory) {
         hd_free_part(f->memory, f->bytes);
@@ -187,6 +184,10 @@ void hd_form_leave(ucc_team_h team) {
     uint64_t last = hd_group_leave(team->group, hd_group_member(team->group, team->ep));
     if (team->crossing) {
         hd_crossing_leave(team->crossing, last);
+    } else if (hd_kin_span(team->group) && hd_kin_lacks_all(team->group)) {
+        /* What others of this process have been waited for in such a meeting would keep the group.
+         * */
+        hd_meetings_end(team->group->serial);
     }
 }
 

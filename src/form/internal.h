@@ -43,7 +43,10 @@ struct hd_forming {
      * */
     hd_group_t *scope;
     hd_kin_process_t *kin_process;
-    hd_birth_t *birth; /* STEP_SPLIT of a parent whose processes share memory; this endpoint came */
+    /* STEP_SPLIT of a parent whose processes share memory: to which this endpoint came, and by what
+     * number */
+    hd_birth_t *birth;
+    uint32_t in_parent;
     /* Of a team that is made of the survivors of another one: a reference, and its endpoints'
      * numbers there, which live as long as the meeting. NULL, both: it is not. */
     hd_origin_t *origin;
@@ -53,11 +56,10 @@ struct hd_forming {
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */
     hd_meeting_t *meeting;
     uint32_t meets, participant; /* participants of the meeting; which of them this one is */
-    bool counted;             /* the others of its meeting know that it has come, or has failed */
-    hd_group_t *parent;       /* of a split: the parent's, pinned */
-    hd_group_t *origin_scope; /* with an origin, and a scope: a reference (hd_kin_descend) */
-    uint64_t split;           /* of a split: its number */
-    uint64_t since; /* ticks when this endpoint first wanted to go (split.c); 0: it has not */
+    bool counted;       /* the others of its meeting know that it has come, or has failed */
+    hd_group_t *parent; /* of a split: the parent's, pinned */
+    uint64_t split;     /* of a split: its number */
+    uint64_t since;     /* ticks when this endpoint first wanted to go (split.c); 0: it has not */
     /* The meeting only had to count this endpoint, which takes no part in the team that a split
      * makes; or whose team is active ahead of the others (hd_team_form_ahead). */
     bool excluded;
@@ -80,6 +82,7 @@ typedef struct hd_context_group {
     /* its processes share memory: a group in which nobody joins, for teams to be formed in; a
      * reference. NULL: they don't */
     hd_group_t *scope;
+    uint64_t serial;       /* its teams meet by it */
     hd_meeting_t *meeting; /* of those contexts, each of which has a reference */
     uint32_t forks;        /* hd_forks() when made */
 } hd_context_group_t;
@@ -146,6 +149,12 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
  * memory even for that, and nobody knows of it. */
 bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
                             const hd_refusal_t *refusal, ucc_status_t why);
+
+/* Tells the other processes of a team, if nobody of this one, which has that meeting, has done so.
+ * */
+void hd_form_tell_refusal(hd_meeting_t *meeting, const hd_refusal_t *refusal);
+/* Sets how many processes the members of a list live in, and the number of this one among them. */
+void hd_form_count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal);
 
 /* A set whose members make teams of lists of themselves. */
 typedef struct hd_known {

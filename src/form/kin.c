@@ -24,10 +24,9 @@ struct hd_kin {
     hd_node_offer_t *offer; /* of the leader */
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
-    bool found, ahead;
+    bool found, ahead, watched;
     _Atomic bool is_scope; /* nobody joins its group: others are formed there */
-    hd_group_t *scope;     /* a reference, until it is agreed that all have the group; or NULL */
-    hd_birth_t *birth;     /* there; NULL: there is none (any more) */
+    hd_birth_t *birth;     /* in the scope; NULL: there is none (any more) */
     bool said;
     /* constant once the group is there */
     hd_group_t *group;
@@ -38,10 +37,11 @@ struct hd_kin {
     hd_origin_t *_Atomic origin; /* a reference; NULL: not asked for yet */
     hd_origin_t *agreements;     /* under the origin's lock */
     uint64_t *in_origin;
-    hd_group_t *origin_scope; /* a reference; NULL: this group itself */
+    hd_group_t *scope; /* a reference; NULL: it has none, and is that of its own descendants */
     /* of the watch, under its lock */
     bool *gone;           /* by process: its end has been seen */
-    hd_kin_t *next, **at; /* at is NULL: it is not watched */
+    bool listens;         /* others may fail at its birth, after this process has gone ahead */
+    hd_kin_t *next, **at; /* at is NULL: it is in no list */
 };
 
 _Static_assert(offsetof(hd_kin_t, memory) == 0, "what hangs on the group is known as the kin");
@@ -79,7 +79,8 @@ static struct {
     pthread_mutex_t starting; /* guards `watched` and the thread's life */
     uint32_t watched;
     pthread_t thread;
-    int event; /* readable: it is to end */
+    int event; /* readable: there is something new to listen to, or it is to end */
+    bool ends;
     hd_node_t *node;
     pthread_mutex_t lock; /* guards the list, and what is said of processes that are gone */
     hd_kin_t *list;
@@ -146,20 +147,55 @@ void hd_kin_progress(hd_node_t *node) {
     pthread_mutex_unlock(&watch.lock);
 }
 
+/* Of teams that have gone ahead: tells those of which a process could not come. True: there are
+ * some that still wait for others. */
+static bool listen(void) {
+    bool some = false;
+    pthread_mutex_lock(&watch.lock);
+    for (hd_kin_t *kin = watch.list; kin; kin = kin->next) {
+        /* The lock is taken in the other order elsewhere: then the next time is soon enough. */
+        if (!kin->listens || pthread_mutex_trylock(&kin->lock) != 0) {
+            some = some || kin->listens;
+            continue;
+        }
+        ucc_status_t status = kin->birth ? hd_birth_status(kin->birth) : UCC_OK;
+        kin->listens = status == UCC_INPROGRESS;
+        if (status < 0) {
+            hd_group_poison(kin->group, status);
+        }
+        some = some || kin->listens;
+        pthread_mutex_unlock(&kin->lock);
+    }
+    pthread_mutex_unlock(&watch.lock);
+    return some;
+}
+
+static bool is_to_end(void) {
+    uint64_t word;
+    (void)!read(watch.event, &word, sizeof(word)); /* there may be none */
+    pthread_mutex_lock(&watch.lock);
+    bool ends = watch.ends;
+    pthread_mutex_unlock(&watch.lock);
+    return ends;
+}
+
 static void *keep_watch(void *arg) {
+    enum { LISTEN_MS = 10 };
     hd_node_t *node = arg;
     struct pollfd on[] = {{.fd = hd_node_fd(node), .events = POLLIN},
                           {.fd = watch.event, .events = POLLIN}};
     (void)pthread_setname_np(pthread_self(), "heddle-kin");
-    for (;;) {
-        int n = poll(on, 2, -1);
-        if (n > 0 && on[1].revents) {
-            return NULL;
-        }
-        if (n > 0) {
+    while (!is_to_end()) {
+        if (poll(on, 2, listen() ? LISTEN_MS : -1) > 0) {
             hd_kin_progress(node);
         }
     }
+    return NULL;
+}
+
+static void wake_watch(void) {
+    uint64_t one = 1;
+    (void)!write(watch.event, &one, sizeof(one)); /* if it is full, it is awake */
 }
 
 /* Under watch.starting. */
@@ -168,6 +204,7 @@ static ucc_status_t start(hd_node_t *node) {
         hd_fork_watch(&watch.fork_hook, inherited);
         watch.knows_forks = true;
     }
+    watch.ends = false;
     watch.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (watch.event < 0) {
         return UCC_ERR_NO_RESOURCE;
@@ -196,19 +233,29 @@ static ucc_status_t begin_watch(hd_kin_t *kin) {
             kin->next->at = &kin->next;
         }
         watch.list = kin;
+        kin->listens = kin->ahead;
         look_at(kin); /* what has been counted before is not looked at again */
         pthread_mutex_unlock(&watch.lock);
+        if (kin->ahead) {
+            wake_watch();
+        }
     }
     pthread_mutex_unlock(&watch.starting);
+    kin->watched = status == UCC_OK;
     return status;
 }
 
 static void end_watch(hd_kin_t *kin) {
-    if (!kin->at) {
+    if (!kin->watched) {
         return;
     }
     pthread_mutex_lock(&watch.starting);
     pthread_mutex_lock(&watch.lock);
+    if (!kin->at) { /* in the child of a fork */
+        pthread_mutex_unlock(&watch.lock);
+        pthread_mutex_unlock(&watch.starting);
+        return;
+    }
     *kin->at = kin->next;
     if (kin->next) {
         kin->next->at = kin->at;
@@ -216,10 +263,10 @@ static void end_watch(hd_kin_t *kin) {
     kin->at = NULL;
     pthread_mutex_unlock(&watch.lock);
     if (--watch.watched == 0) {
-        uint64_t one = 1;
-        ssize_t written = write(watch.event, &one, sizeof(one));
-        hd_assert_eq(written, (ssize_t)sizeof(one));
-        (void)written;
+        pthread_mutex_lock(&watch.lock);
+        watch.ends = true;
+        pthread_mutex_unlock(&watch.lock);
+        wake_watch();
         pthread_join(watch.thread, NULL);
         close(watch.event);
     }
@@ -244,8 +291,8 @@ static void unref(hd_kin_t *kin) {
     pthread_mutex_destroy(&kin->lock);
     hd_origin_drop(kin->origin);
     hd_origins_drop(kin->agreements);
-    if (kin->origin_scope) {
-        hd_home_unpin(&kin->origin_scope->home);
+    if (kin->scope) {
+        hd_home_unpin(&kin->scope->home);
     }
     hd_free(kin->in_origin);
     hd_free(kin->process);
@@ -260,35 +307,37 @@ static void end_birth(hd_kin_t *kin, ucc_status_t status) {
     if (!kin->said) {
         hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
     } else if (status != UCC_OK) {
-        hd_birth_fail(kin->birth, status);
+        (void)hd_birth_fail(kin->birth, status);
     }
     kin->said = true;
-    hd_birth_leave(kin->scope, kin->birth);
-    hd_home_unpin(&kin->scope->home);
+    hd_birth_leave(kin->scope, kin->birth, kin->span->mine);
     kin->birth = NULL;
-    kin->scope = NULL;
 }
 
 /* Nobody comes to it any more: its descriptors are closed. */
 static void end_sharing(hd_kin_t *kin) {
-    if (kin->offer) {
-        hd_node_offer_end(kin->offer);
-    }
-    if (kin->fetch) {
-        hd_node_fetch_end(kin->fetch);
-    }
+    pthread_mutex_lock(&kin->lock);
+    hd_node_offer_t *given = kin->offer;
+    hd_node_fetch_t *taken = kin->fetch;
     kin->offer = NULL;
     kin->fetch = NULL;
+    pthread_mutex_unlock(&kin->lock);
+    if (given) {
+        hd_node_offer_end(given);
+    }
+    if (taken) {
+        hd_node_fetch_end(taken);
+    }
 }
 
 static void group_ends(hd_outer_memory_t *memory) {
     hd_kin_t *kin = (hd_kin_t *)(void *)memory;
     end_watch(kin);
-    end_sharing(kin);
     if (kin->birth) { /* of a team that went ahead: who comes later hears of the end */
         ucc_status_t failed = hd_group_poisoned(kin->group), all = hd_birth_status(kin->birth);
         end_birth(kin, all == UCC_INPROGRESS ? (failed ? failed : UCC_ERR_NOT_FOUND) : UCC_OK);
     }
+    end_sharing(kin); /* after that: who asks, and is refused, finds why */
 }
 
 static void group_has_ended(hd_outer_memory_t *memory) {
@@ -364,12 +413,12 @@ static ucc_status_t meet(hd_kin_t *kin) {
 static ucc_status_t come(hd_kin_t *kin, hd_group_t *scope) {
     uint64_t name[2];
     hd_kin_name(kin->wire, name);
+    kin->scope = scope;
+    hd_home_pin(&scope->home);
     kin->birth = hd_birth_come(scope, name, kin->span->processes);
     if (!kin->birth) {
         return UCC_ERR_NO_MEMORY;
     }
-    kin->scope = scope;
-    hd_home_pin(&scope->home);
     return UCC_OK;
 }
 
@@ -386,11 +435,11 @@ static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_status_t status = scope ? come(kin, scope) : UCC_OK;
+    status = status == UCC_OK ? hd_kin_open_door(&kin->node, &door) : status;
+    status = status == UCC_OK ? meet(kin) : status;
     if (status == UCC_OK && kin->birth && hd_birth_status(kin->birth) < 0) {
         return UCC_INPROGRESS; /* see hear */
     }
-    status = status == UCC_OK ? hd_kin_open_door(&kin->node, &door) : status;
-    status = status == UCC_OK ? meet(kin) : status;
     uint32_t leader = kin->birth ? hd_birth_leader(kin->birth, mine) : 0;
     if (status == UCC_OK && leader == mine) {
         status = offer(kin);
@@ -457,7 +506,7 @@ static ucc_status_t fetch(hd_kin_t *kin) {
                 hd_node_describe(hd_node_fetch_state(kin->fetch)));
         return status;
     }
-    kin->group = hd_group_of(&segment, kin->span->mine, &kin->config);
+    kin->group = hd_group_of(&segment, kin->span->n, &kin->config);
     hd_segment_close(&segment);
     return kin->group ? UCC_OK : UCC_ERR_NO_MEMORY;
 }
@@ -465,7 +514,7 @@ static ucc_status_t fetch(hd_kin_t *kin) {
 /* Gets on with it, as far as it depends on this process. */
 static ucc_status_t get(hd_kin_t *kin) {
     ucc_status_t here = fetch(kin), there = here < 0 ? here : connected(kin);
-    if (there == UCC_OK && here == UCC_OK && !kin->at) {
+    if (there == UCC_OK && here == UCC_OK && !kin->watched) {
         return begin_watch(kin);
     }
     return there == UCC_OK ? here : there;
@@ -487,7 +536,10 @@ static ucc_status_t stand_in(hd_kin_t *kin, ucc_status_t why) {
 /* Says how this process has got on, and hears how the others of the scope have. */
 static ucc_status_t hear(hd_kin_t *kin) {
     ucc_status_t all = hd_birth_status(kin->birth);
-    ucc_status_t status = all < 0 ? (kin->ahead ? stand_in(kin, all) : all) : get(kin);
+    ucc_status_t status = all < 0 ? all : get(kin);
+    if (kin->ahead && status < 0 && (all = hd_birth_status(kin->birth)) < 0) {
+        status = stand_in(kin, all);
+    }
     if (status == UCC_OK && !kin->said) {
         hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
         kin->said = true;
@@ -586,13 +638,11 @@ bool hd_kin_has_lost(const hd_group_t *group, uint32_t p) {
            !has_left(kin, p);
 }
 
-void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin,
-                    hd_group_t *scope) {
+void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin) {
     hd_kin_t *kin = kin_of(group);
     /* relaxed: nobody else knows the group yet */
     atomic_store_explicit(&kin->origin, origin, memory_order_relaxed);
     kin->in_origin = in_origin;
-    kin->origin_scope = scope;
 }
 
 hd_origin_t *hd_kin_origin(hd_group_t *group) {
@@ -617,7 +667,7 @@ const uint64_t *hd_kin_in_origin(const hd_group_t *group) {
 }
 
 hd_group_t *hd_kin_scope(hd_group_t *group) {
-    hd_group_t *scope = kin_of(group)->origin_scope;
+    hd_group_t *scope = kin_of(group)->scope;
     return scope ? scope : group;
 }
 
@@ -635,4 +685,8 @@ bool hd_kin_lacks_endpoint(const hd_group_t *group) {
         lacks = hd_group_has_left(group, hd_span_endpoint(span, span->mine, i));
     }
     return lacks;
+}
+
+bool hd_kin_lacks_all(const hd_group_t *group) {
+    return has_left(kin_of(group), kin_of(group)->span->mine);
 }

@@ -78,9 +78,8 @@ const hd_kin_process_t *hd_kin_processes(const hd_group_t *group);
 bool hd_kin_has_lost(const hd_group_t *group, uint32_t p);
 bool hd_kin_has_left(const hd_group_t *group, uint32_t p);
 /* What a group is made of, if it is made of those that are left of another one (form/shrink.c): by
- * whoever has found it, which gives the array and a reference to each of the others. NULL: it can
- * be an origin itself. */
-void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin, hd_group_t *scope);
+ * whoever has found it, which gives the array and a reference to the origin. */
+void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin);
 /* Such a group's, or its own, which is made at the first call (NULL: no memory, logged); its
  * endpoints' numbers there, NULL: the same; and the group in whose memory the teams with this
  * origin are formed. The kin's, all of them. */
@@ -88,8 +87,9 @@ hd_origin_t *hd_kin_origin(hd_group_t *group);
 const uint64_t *hd_kin_in_origin(const hd_group_t *group);
 /* As hd_crossing_origin. */
 hd_origin_t *hd_kin_agreement(hd_group_t *group, uint64_t number);
-/* Has an endpoint of this process left such a group's team? */
+/* Has an endpoint of this process left such a group's team? Have all? */
 bool hd_kin_lacks_endpoint(const hd_group_t *group);
+bool hd_kin_lacks_all(const hd_group_t *group);
 hd_group_t *hd_kin_scope(hd_group_t *group);
 
 /* The number in the team of a process's i-th endpoint. */

@@ -65,8 +65,7 @@ static hd_group_t *find_kin(hd_forming_t *f) {
     hd_group_t *group = hd_kin_found(f->roll.kin);
     if (in_origin) {
         hd_origin_keep(f->origin);
-        hd_home_pin(&f->origin_scope->home);
-        hd_kin_descend(group, f->origin, in_origin, f->origin_scope);
+        hd_kin_descend(group, f->origin, in_origin);
     }
     return group;
 }
@@ -234,6 +233,13 @@ static void drop_kin(void *kin) {
     hd_kin_drop(kin);
 }
 
+void hd_form_tell_refusal(hd_meeting_t *meeting, const hd_refusal_t *refusal) {
+    hd_kin_t *kin = hd_meeting_memory(meeting, tell_others, (void *)(uintptr_t)refusal, drop_kin);
+    if (kin) {
+        hd_kin_fail(kin, refusal->why);
+    }
+}
+
 bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
                             const hd_refusal_t *refusal, ucc_status_t why) {
     hd_meeting_t *meeting;
@@ -244,11 +250,8 @@ bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
         return meeting; /* the others know already, or there is no memory even for this */
     }
     hd_meeting_fail(meeting, why);
-    hd_kin_t *kin =
-        refusal ? hd_meeting_memory(meeting, tell_others, (void *)(uintptr_t)refusal, drop_kin)
-                : NULL;
-    if (kin) {
-        hd_kin_fail(kin, why);
+    if (refusal) {
+        hd_form_tell_refusal(meeting, refusal);
     }
     hd_group_t *group = hd_form_made_group(meeting);
     if (group) { /* the group that those have who came before */
@@ -329,7 +332,7 @@ ucc_status_t hd_form_check_list(const hd_list_t *list, uint32_t limit, uint32_t 
 }
 
 /* The processes of a list's members, without memory for a span of theirs. */
-static void count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal) {
+void hd_form_count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal) {
     for (uint32_t i = 0; span && i < list->n; i++) { /* they are numbered by their first members */
         uint32_t p = span->process_of[list->at(list->entries, i)], j = 0;
         while (span->process_of[list->at(list->entries, j)] != p) {
@@ -380,7 +383,7 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, con
     if (status == UCC_ERR_NO_MEMORY && (!team || !team->forming->counted)) {
         bool shared = here < list->n && known->reach.scope;
         hd_refusal_t refusal = {.scope = known->reach.scope, .wire = wire, .why = status};
-        count_processes(known->reach.span, list, &refusal);
+        hd_form_count_processes(known->reach.span, list, &refusal);
         (void)hd_form_refuse_meeting(&key, here, local, shared ? &refusal : NULL, status);
         if (here < list->n && known->net) { /* those who have come may be none of this process */
             hd_net_refuse(known->net, wire, status);

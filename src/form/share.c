@@ -27,6 +27,14 @@ static void drop_kin(void *kin) {
     hd_kin_drop(kin);
 }
 
+/* For other processes, until the time-out? */
+static bool has_waited(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    uint64_t now = hd_ticks();
+    f->since = f->since ? f->since : now;
+    return team->lib->timeout && now - f->since >= team->lib->timeout;
+}
+
 ucc_status_t hd_form_share(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     ucc_status_t failed = hd_form_meeting_status(team);
@@ -40,7 +48,11 @@ ucc_status_t hd_form_share(ucc_team_h team) {
         f->roll.meeting = f->meeting; /* whose it is */
         f->roll.together = true;
         f->step = STEP_MEET;
-    } else if (status < 0) {
+    } else if (status == UCC_INPROGRESS && has_waited(team)) {
+        hd_kin_fail(kin, UCC_ERR_TIMED_OUT);
+        status = UCC_ERR_TIMED_OUT;
+    }
+    if (status < 0) {
         hd_error("a team of %u in several processes can't be made here: %s", team->n,
                  ucc_status_string(status));
     }

@@ -178,9 +178,14 @@ static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team)
         status = hd_form_take_list(team, &reach, &list, me);
     }
     if (f->scope) {
-        f->origin_scope = f->scope;
-        hd_home_pin(&f->origin_scope->home);
         f->step = STEP_SHARE;
+    }
+    if (status != UCC_OK && !source->crossing) {
+        const hd_list_t list = {member_at, &view, s->n};
+        hd_refusal_t refusal = {
+            .scope = hd_kin_scope(source->group), .wire = s->wire, .why = status};
+        hd_form_count_processes(source->span, &list, &refusal);
+        hd_form_tell_refusal(f->meeting, &refusal);
     }
     if (status != UCC_OK && s->n > f->meets && source->crossing) {
         hd_net_refuse(source->crossing->net, s->wire, status);

@@ -100,7 +100,7 @@ void hd_form_refuse_sharing(const hd_refusal_t *refusal) {
     hd_birth_t *birth = hd_birth_come(refusal->scope, name, refusal->processes);
     if (birth) {
         hd_birth_say(refusal->scope, birth, refusal->mine, refusal->why, false);
-        hd_birth_leave(refusal->scope, birth);
+        hd_birth_leave(refusal->scope, birth, refusal->mine);
     }
 }
 

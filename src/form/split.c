@@ -229,15 +229,17 @@ ucc_status_t hd_form_come_to_split(ucc_team_h team, bool included) {
     hd_birth_say(f->parent, birth, team->ep, UCC_OK, included);
     if (included) {
         f->birth = birth;
+        f->in_parent = team->ep;
         f->step = STEP_SPLIT;
     } else { /* it has nothing more to do */
-        hd_birth_leave(f->parent, birth);
+        hd_birth_leave(f->parent, birth, team->ep);
     }
     return UCC_OK;
 }
 
-static void leave_birth(hd_forming_t *f) {
-    hd_birth_leave(f->parent, f->birth);
+static void leave_birth(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    hd_birth_leave(f->parent, f->birth, f->in_parent);
     f->birth = NULL;
 }
 
@@ -287,9 +289,9 @@ static ucc_status_t split_by_birth(ucc_team_h team) {
         }
     }
     if (status != UCC_OK) {
-        hd_birth_fail(f->birth, status);
+        (void)hd_birth_fail(f->birth, status);
     }
-    leave_birth(f);
+    leave_birth(team);
     return status;
 }
 
@@ -325,9 +327,13 @@ ucc_status_t hd_form_split(ucc_team_h team) {
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     if (hd_kin_span(f->parent)) {
+        if (f->birth && !hd_birth_fail(f->birth, why)) { /* some may count on this endpoint */
+            hd_error("a team can't be split as its other endpoints expect: %s; so it fails",
+                     ucc_status_string(why));
+            hd_group_poison(f->parent, why);
+        }
         if (f->birth) {
-            hd_birth_fail(f->birth, why);
-            leave_birth(f);
+            leave_birth(team);
         }
         return;
     }

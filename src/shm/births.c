@@ -3,8 +3,8 @@
  * collectives: there is a lock, which may be left by a process that dies.
  *
  * A birth has a name, and a number of participants who all know it: endpoints, or processes. Each
- * of them comes once, says once whether it takes part, or why it can't, reads what the others say,
- * and leaves. The first to come takes one that is free, the last to leave gives it back: so whoever
+ * of them comes, says whether it takes part, or why it can't, reads what the others say, and leaves:
+ * what it does once more does not count. The first to come takes one that is free, the last to leave gives it back: so whoever
  * comes late finds what was said, also if the others have failed and are gone. Nothing is cleared
  * by who dies; then the group has failed, and its memory is all that it costs.
  *
@@ -21,13 +21,14 @@
 /* Shared, all of these. */
 struct hd_birth {
     alignas(HD_LINE) uint64_t name[2];
-    uint32_t expected; /* participants */
-    _Atomic uint32_t came, left;
-    _Atomic int32_t failed;  /* UCC_OK, or the first reason for which one of them can't */
-    _Atomic uint32_t leader; /* 1 + the participant that leads; 0: none yet */
-    _Atomic uint64_t next;   /* in its list; 0: the last */
-    _Atomic uint64_t said[]; /* a bit per participant that has said something; then one per
-                                participant that takes part */
+    uint32_t expected;           /* participants */
+    _Atomic uint32_t came, left; /* participants, each counted once */
+    _Atomic int32_t failed;      /* UCC_OK, or the first reason for which one of them can't */
+    _Atomic uint32_t leader;     /* 1 + the participant that leads; 0: none yet */
+    _Atomic uint64_t next;       /* in its list; 0: the last */
+    /* a bit per participant that has said something; then one per participant that takes part; then
+     * one per participant that has left */
+    _Atomic uint64_t said[];
 };
 
 struct hd_births {
@@ -39,6 +40,10 @@ struct hd_births {
 
 size_t hd_births_bytes(void) {
     return sizeof(hd_births_t);
+}
+
+size_t hd_birth_bytes(void) {
+    return sizeof(hd_birth_t);
 }
 
 void hd_births_init(hd_births_t *births) {
@@ -82,7 +87,7 @@ static size_t words_of(const hd_group_t *group) {
 }
 
 static size_t bytes_of(const hd_group_t *group) {
-    return sizeof(hd_birth_t) + 2 * words_of(group) * sizeof(uint64_t);
+    return sizeof(hd_birth_t) + 3 * words_of(group) * sizeof(uint64_t);
 }
 
 static uint64_t find(const hd_group_t *group, const uint64_t name[2]) {
@@ -146,11 +151,13 @@ hd_birth_t *hd_birth_come(hd_group_t *group, const uint64_t name[2], uint32_t ex
     return offset ? at(group, offset) : NULL;
 }
 
-void hd_birth_fail(hd_birth_t *birth, ucc_status_t why) {
+bool hd_birth_fail(hd_birth_t *birth, ucc_status_t why) {
     int32_t none = UCC_OK;
-    /* relaxed: only the value matters */
+    /* seq_cst, both: either I see the last one that has said something, or whoever has seen that
+     * one sees the failure */
     atomic_compare_exchange_strong_explicit(&birth->failed, &none, (int32_t)why,
-                                            memory_order_relaxed, memory_order_relaxed);
+                                            memory_order_seq_cst, memory_order_seq_cst);
+    return atomic_load_explicit(&birth->came, memory_order_seq_cst) < birth->expected;
 }
 
 uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me) {
@@ -165,20 +172,21 @@ void hd_birth_say(const hd_group_t *group, hd_birth_t *birth, uint32_t me, ucc_s
                   bool in) {
     _Atomic uint64_t *takes_part = &birth->said[words_of(group)];
     if (status != UCC_OK) {
-        hd_birth_fail(birth, status);
+        (void)hd_birth_fail(birth, status);
     }
     /* relaxed, both: handed on by the count */
     atomic_fetch_or_explicit(&takes_part[me / 64], (uint64_t)in << (me % 64), memory_order_relaxed);
-    atomic_fetch_or_explicit(&birth->said[me / 64], (uint64_t)1 << (me % 64), memory_order_relaxed);
-    /* release: pairs with hd_birth_status */
-    atomic_fetch_add_explicit(&birth->came, 1, memory_order_release);
+    uint64_t bit = (uint64_t)1 << (me % 64);
+    if (!(atomic_fetch_or_explicit(&birth->said[me / 64], bit, memory_order_relaxed) & bit)) {
+        /* release, in seq_cst: pairs with hd_birth_status; seq_cst: see hd_birth_fail */
+        atomic_fetch_add_explicit(&birth->came, 1, memory_order_seq_cst);
+    }
 }
 
 ucc_status_t hd_birth_status(const hd_birth_t *birth) {
-    /* acquire: pairs with hd_birth_say, of all of them */
-    uint32_t came = atomic_load_explicit(&birth->came, memory_order_acquire);
-    ucc_status_t failed =
-        (ucc_status_t)atomic_load_explicit(&birth->failed, memory_order_relaxed); /* a value */
+    /* seq_cst, both: see hd_birth_fail; acquire, in that: what all of them have said */
+    uint32_t came = atomic_load_explicit(&birth->came, memory_order_seq_cst);
+    ucc_status_t failed = (ucc_status_t)atomic_load_explicit(&birth->failed, memory_order_seq_cst);
     return failed != UCC_OK ? failed : came < birth->expected ? UCC_INPROGRESS : UCC_OK;
 }
 
@@ -192,10 +200,17 @@ bool hd_birth_hears(const hd_birth_t *birth, uint32_t i) {
     return atomic_load_explicit(&birth->said[i / 64], memory_order_relaxed) >> (i % 64) & 1;
 }
 
-void hd_birth_leave(hd_group_t *group, hd_birth_t *birth) {
+void hd_birth_leave(hd_group_t *group, hd_birth_t *birth, uint32_t me) {
+    _Atomic uint64_t *has_left = &birth->said[2 * words_of(group)];
+    uint32_t expected = birth->expected;
+    uint64_t bit = (uint64_t)1 << (me % 64);
+    /* relaxed: the count below orders it */
+    if (atomic_fetch_or_explicit(&has_left[me / 64], bit, memory_order_relaxed) & bit) {
+        return;
+    }
     /* acq_rel: all have read what there is when the last one gives it back */
     uint32_t left = atomic_fetch_add_explicit(&birth->left, 1, memory_order_acq_rel) + 1;
-    if (left == birth->expected && enter(group->births)) {
+    if (left == expected && enter(group->births)) {
         give_back(group, birth);
         leave(group->births);
     }

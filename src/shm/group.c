@@ -11,6 +11,7 @@
 #include "threads/meet.h"
 
 #include <heddle/heddle_version.h>
+#include <pthread.h>
 #include <unistd.h>
 
 /* Does this process alone have the array of parts of the team's memory? */
@@ -225,17 +226,12 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
 }
 
 uint64_t hd_group_layout(void) {
-    const uint64_t part[] = {HEDDLE_VERSION,
-                             sizeof(hd_charter_t),
-                             sizeof(hd_far_bell_t),
-                             sizeof(hd_group_t),
-                             sizeof(hd_shared_t),
-                             sizeof(hd_exchange_t),
-                             sizeof(hd_head_t),
-                             sizeof(hd_locality_t),
-                             hd_match_bytes(1),
-                             hd_far_bytes(2, 2),
-                             (uint64_t)sysconf(_SC_PAGESIZE)};
+    const uint64_t part[] = {
+        HEDDLE_VERSION,          sizeof(hd_charter_t),  sizeof(hd_far_bell_t),
+        sizeof(hd_group_t),      sizeof(hd_shared_t),   sizeof(hd_exchange_t),
+        sizeof(hd_head_t),       sizeof(hd_locality_t), sizeof(hd_common_t),
+        sizeof(pthread_mutex_t), hd_births_bytes(),     hd_birth_bytes(),
+        hd_match_bytes(1),       hd_far_bytes(2, 2),    (uint64_t)sysconf(_SC_PAGESIZE)};
     uint64_t layout = 1;
     for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
         layout = hd_hash_mix(layout, part[i]);
@@ -249,20 +245,22 @@ hd_node_segment_t hd_group_take_segment(hd_group_t *group) {
     return segment;
 }
 
-hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t number,
+hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t n,
                         const hd_group_config_t *config) {
-    hd_group_t *group = hd_mapping_of(segment, number);
+    hd_group_t *group = hd_mapping_of(segment, config->processes, config->process);
     if (!group) {
         return NULL;
     }
     begin(group);
     group->serial = hd_serial();
     hd_group_config_t agreed = group->charter->config; /* once: it is another process's to write */
-    uint32_t n = group->charter->n;
+    bool fits = group->charter->n == n;
     agreed.stall = config->stall;
     agreed.timeout = config->timeout;
-    configure(group, n ? n : 1, &agreed);
-    if (n == 0 || agreed.processes != group->mapping.n || n < agreed.processes ||
+    agreed.processes = config->processes;
+    agreed.process = config->process;
+    configure(group, n, &agreed);
+    if (!fits || !agreed.apart || agreed.mappings || agreed.spanning ||
         !hd_mapping_has(group, places_of(group, group->mapping.n).end)) {
         hd_error("memory of another process is no team's");
         dismantle(group);

@@ -19,9 +19,9 @@
  * no memory, or the
  * system lacks something (logged). */
 hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, size_t least);
-/* The same in memory of another process, in the mapping of this number. NULL: as above, or that
- * memory has no such mapping (logged). */
-hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t number);
+/* The same in memory of another process that has n mappings, in that of this number. NULL: as
+ * above, or that memory is something else (logged). */
+hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t n, uint32_t number);
 /* Is there room for so many bytes from the base on? */
 bool hd_mapping_has(const hd_group_t *group, size_t least);
 /* The same memory in another mapping, of this number; takes over the caller's reference to the
@@ -266,7 +266,8 @@ void hd_match_unlock(hd_match_t *match);
 /* --- births.c --------------------------------------------------------------------------------- */
 
 size_t hd_births_bytes(void);
-/* By the creator of the group, where memory is zero. */
+size_t hd_birth_bytes(void); /* of each, but for its bits */
+/* By the creator of the group, where memory is zero; and in the child of a fork, for its copy. */
 void hd_births_init(hd_births_t *births);
 
 /* --- arrival.c -------------------------------------------------------------------------------- */

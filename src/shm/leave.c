@@ -88,6 +88,7 @@ static void inherited(hd_fork_hook_t *self) {
     hd_group_t *group = (hd_group_t *)(void *)((char *)self - offsetof(hd_group_t, fork_hook));
     if (hd_group_is_mapped(group)) {
         hd_mapping_inherited(group, group->windows, group->windows_end);
+        hd_births_init(group->births);
     }
     hd_bell_forget(&group->home.bell);
     hd_board_unlock(group->board);

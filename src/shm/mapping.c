@@ -164,19 +164,23 @@ hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, si
     return group;
 }
 
-hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t number) {
-    uint8_t *base = can_be_far() ? map(segment) : NULL;
-    const hd_charter_t *charter = base ? charter_at(base) : NULL;
-    if (charter && number < charter->mappings) {
-        return begin(base, segment->bytes, charter->mappings, number);
+hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t n, uint32_t number) {
+    size_t bytes = segment->bytes, least = hd_mapping_first(n) + sizeof(hd_common_t) + OF_GROUP;
+    hd_assert_lt(number, n);
+    if (!can_be_far()) {
+        return NULL;
     }
-    if (base) {
-        hd_error("memory of another process is no team's of more than %u processes", number);
-        unmap(base, segment->bytes);
-    } else {
-        hd_error("no memory to map %zu bytes of another process", segment->bytes);
+    uint8_t *base = bytes % page_size() == 0 && bytes >= least ? map(segment) : NULL;
+    if (!base) {
+        hd_error("%zu bytes of another process can't be mapped as a team's memory", bytes);
+        return NULL;
     }
-    return NULL;
+    if (charter_at(base)->mappings != n) {
+        hd_error("memory of another process is no team's of %u processes", n);
+        unmap(base, bytes);
+        return NULL;
+    }
+    return begin(base, bytes, n, number);
 }
 
 bool hd_mapping_has(const hd_group_t *group, size_t least) {

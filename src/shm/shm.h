@@ -23,10 +23,10 @@ hd_group_t *hd_group_again_for(hd_group_t *group, uint32_t ep);
 static inline bool hd_group_is_mapped(const hd_group_t *group) {
     return group->mapping.base != NULL;
 }
-/* The same group as another process has in this segment, in the mapping of this process's number
- * there. Takes of config what is each process's own. One reference. NULL: no memory, or it is no
- * group's (logged). */
-hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t number,
+/* The same group of n endpoints as another process has in this segment, in the mapping of this
+ * process's number there. Takes of config what is each process's own, and in how many there are.
+ * One reference. NULL: no memory, or it is no such group's (logged). */
+hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t n,
                         const hd_group_config_t *config);
 /* Once, by the creator of a group of several processes: its segment, whose descriptor is the
  * caller's. */
@@ -73,19 +73,20 @@ bool hd_group_abandon(hd_group_t *group, ucc_status_t why);
 hd_birth_t *hd_birth_come(hd_group_t *group, const uint64_t name[2], uint32_t expected);
 /* Which participant leads: the first one that asks. */
 uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me);
-/* By each once: participant `me` takes part or does not, or can't, for this reason. */
+/* Participant `me` takes part or does not, or can't, for this reason. */
 void hd_birth_say(const hd_group_t *group, hd_birth_t *birth, uint32_t me, ucc_status_t status,
                   bool in);
-/* Also after that: nothing can come of it. */
-void hd_birth_fail(hd_birth_t *birth, ucc_status_t why);
+/* Also after that: nothing can come of it. False: too late: all have said that they take part, and
+ * some may have read that. */
+bool hd_birth_fail(hd_birth_t *birth, ucc_status_t why);
 /* UCC_INPROGRESS: not all have said so yet; UCC_OK: all have; else the first failure. */
 ucc_status_t hd_birth_status(const hd_birth_t *birth);
 /* After UCC_OK: does participant i take part? */
 bool hd_birth_has(const hd_group_t *group, const hd_birth_t *birth, uint32_t i);
 /* For people: has participant i said something? */
 bool hd_birth_hears(const hd_birth_t *birth, uint32_t i);
-/* By each once, which has said so, and looks no more. */
-void hd_birth_leave(hd_group_t *group, hd_birth_t *birth);
+/* Participant `me`, which has said so, looks no more. */
+void hd_birth_leave(hd_group_t *group, hd_birth_t *birth, uint32_t me);
 
 /* What the endpoints of such a group have agreed on (api/agree.c), one decision after the other:
  * the one with this name is final. Nobody begins the agreement after the next one before all that

@@ -275,9 +275,11 @@ void *hd_meeting_memory(hd_meeting_t *m, void *(*make)(void *arg), void *arg,
     return object_of(m, &m->subject[MEMORY], make, arg, drop);
 }
 
-/* The number of a split, or of a shrinking, does not come again. */
+/* The number of a split, or of a shrinking, does not come again; nor does a team that shares memory
+ * with other processes, which have been told of it. */
 static bool is_numbered(const hd_meeting_t *m) {
-    return m->key.kind == HD_MEET_SPLIT || m->key.kind == HD_MEET_SHRINK;
+    return m->key.kind == HD_MEET_SPLIT || m->key.kind == HD_MEET_SHRINK ||
+           (m->key.scope && m->subject[MEMORY].made);
 }
 
 /* A meeting that is never completed (a participant gave up) leaves the table with its last
