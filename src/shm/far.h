@@ -46,7 +46,8 @@ struct hd_far {
     uint8_t *base;
     size_t in, out, pair;
     uint32_t *number;  /* by member: its number in the group */
-    uint32_t *process; /* by member: which of the processes */
+    uint32_t *process; /* by member: which of the processes; HD_FAR_NONE: it takes no part */
+    uint32_t *direct;  /* by member: 1 if its own data go this way */
     uint32_t *mapping; /* by process: its mapping's number */
     uint32_t *member;  /* mine, ascending; `near` of them */
     uint32_t near;
