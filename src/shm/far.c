@@ -941,11 +941,8 @@ ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
         return status;
     }
     hd_far_t *far = hd_far_of(op);
-    if (coll_of(op)->reducing && op->plan.window > HD_FAR_LARGEST) {
-        hd_error("%s: elements of %zu bytes can't be reduced among processes", hd_op_type_name(op),
-                 op->call.element);
-        return UCC_ERR_NOT_SUPPORTED;
-    }
+    hd_assert(!coll_of(op)->reducing || /* refused when the request was made */
+              op->call.element <= hd_far_most(op->group, &op->call, op->place.n));
     void ***scratch = &far->scratch[op->place.me];
     if (!*scratch && !(*scratch = hd_alloc(HD_LINE, 2 * (size_t)far->n * sizeof(void *)))) {
         hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);

@@ -72,6 +72,9 @@ size_t hd_far_window(const hd_call_t *call, uint32_t n) {
     size_t window = share < HD_FAR_LEAST ? HD_FAR_LEAST : share;
     window = window < most ? window : most;
     window -= window % grain;
-    window = window ? window : grain;
-    return coll->prefix && window * n > HD_FAR_LARGEST ? (size_t)HD_FAR_LARGEST + 1 : window;
+    return window ? window : grain;
+}
+
+size_t hd_far_most(const hd_group_t *group, const hd_call_t *call, uint32_t n) {
+    return !group->apart ? SIZE_MAX : HD_FAR_LARGEST / (hd_coll[call->type].prefix ? n : 1);
 }

@@ -171,3 +171,77 @@ Test(far, in_an_alltoallv_all_go_far_for_those_who_have_much) {
     check("pairs", exchange_vectors,
           (run_t){.count = {1, LARGE, 0, 3}, .far = {true, true, true, true}});
 }
+
+/* --- large elements --------------------------------------------------------------------------- */
+
+typedef struct limits {
+    ucc_status_t beyond; /* what becomes of larger ones than windows take */
+    bool wrong[N];
+} limits_t;
+
+/* An element is numbers, cb_ctx bytes of them. */
+static ucc_status_t add(const ucc_reduce_cb_params_t *p) {
+    const uint64_t *a = p->src1, *b = p->src2;
+    uint64_t *dst = p->dst;
+    for (size_t i = 0; i < (uintptr_t)p->cb_ctx / sizeof(*dst); i++) {
+        dst[i] = a[i] + b[i];
+    }
+    return UCC_OK;
+}
+
+/* What init says of a reduction of one element of so many bytes; if that is good, it has to have
+ * the right result. */
+static ucc_status_t reduce(heddle_ep_t *ep, ucc_coll_type_t type, size_t bytes) {
+    ucc_generic_dt_ops_t ops = {.mask = UCC_GENERIC_DT_OPS_FIELD_FLAGS,
+                                .flags =
+                                    UCC_GENERIC_DT_OPS_FLAG_CONTIG | UCC_GENERIC_DT_OPS_FLAG_REDUCE,
+                                .contig_size = bytes,
+                                .reduce = {.cb = add, .cb_ctx = (void *)(uintptr_t)bytes}};
+    ucc_datatype_t dt;
+    uint64_t *x = calloc(1, bytes), *last = x + bytes / sizeof(*x) - 1;
+    uint64_t expected = type == UCC_COLL_TYPE_SCAN ? heddle_ep_index(ep) + 1 : N;
+    ucc_coll_req_h request;
+    ucc_status_t status = ucc_dt_create_generic(&ops, NULL, &dt);
+    if (status != UCC_OK) {
+        free(x);
+        return status;
+    }
+    ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                            .flags = UCC_COLL_ARGS_FLAG_IN_PLACE,
+                            .coll_type = type,
+                            .dst.info = {x, 1, dt, UCC_MEMORY_TYPE_HOST}};
+    *last = 1;
+    status = ucc_collective_init(&args, &request, heddle_ep_team(ep));
+    if (status == UCC_OK) {
+        bool right = ucc_collective_post(request) == UCC_OK && heddle_wait(request, -1) == UCC_OK;
+        right = ucc_collective_finalize(request) == UCC_OK && right && *last == expected;
+        status = right ? UCC_OK : UCC_ERR_NO_MESSAGE;
+    }
+    ucc_dt_destroy(dt);
+    free(x);
+    return status;
+}
+
+static void reduce_within_limits(heddle_ep_t *ep, void *arg) {
+    limits_t *limits = arg;
+    size_t most = HD_FAR_LARGEST;
+    bool right = reduce(ep, UCC_COLL_TYPE_ALLREDUCE, most) == UCC_OK &&
+                 reduce(ep, UCC_COLL_TYPE_ALLREDUCE, most + 8) == limits->beyond &&
+                 reduce(ep, UCC_COLL_TYPE_SCAN, most / N) == UCC_OK &&
+                 reduce(ep, UCC_COLL_TYPE_SCAN, most / N + 8) == limits->beyond &&
+                 reduce(ep, UCC_COLL_TYPE_ALLREDUCE, 8) == UCC_OK; /* the team is as it was */
+    limits->wrong[heddle_ep_index(ep)] = !right;
+}
+
+Test(far, elements_that_no_window_takes_are_refused_at_init) {
+    static const char *const how[] = {"one", "near", "far", "pairs"};
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    for (int i = 0; i < 4; i++) {
+        limits_t limits = {.beyond = i < 2 ? UCC_OK : UCC_ERR_NOT_SUPPORTED};
+        setenv("HEDDLE_DEBUG_MAPPINGS", how[i], 1);
+        cr_assert_eq(heddle_run(N, reduce_within_limits, &limits), UCC_OK);
+        for (uint32_t e = 0; e < N; e++) {
+            cr_assert_not(limits.wrong[e], "%s: endpoint %u", how[i], e);
+        }
+    }
+}
