@@ -845,7 +845,7 @@ static ucc_status_t work(hd_op_t *op) {
     ucc_status_t status = prepare(op, far);
     uint32_t chunks = 0; /* bounded: others use this context, too */
     while (status == UCC_OK && chunks < CHUNKS_PER_STEP &&
-           (work_on(op, far, DRAIN) || work_on(op, far, EXECUTE) || work_on(op, far, FEED))) {
+           (work_on(op, far, DRAIN) || work_on(op, far, FEED) || work_on(op, far, EXECUTE))) {
         chunks++;
     }
     if (status < 0) {

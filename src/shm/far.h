@@ -10,7 +10,7 @@
 enum {
     HD_FAR_WINDOWS = 4,           /* of a ring */
     HD_FAR_PIECE = 32 * 1024,     /* bytes of a window that are used, unless an element has more */
-    HD_FAR_LEAST = 4 * 1024,      /* but for short data */
+    HD_FAR_LEAST = 8 * 1024,      /* but for short data */
     HD_FAR_LARGEST = 1024 * 1024, /* of an `in` or `out` window */
     HD_FAR_KINDS = 3              /* of slices */
 };
