@@ -85,6 +85,17 @@ static ucc_status_t take_reducer(hd_op_t *op, const ucc_coll_args_t *args) {
     return UCC_OK;
 }
 
+/* Of the user's reductions: others have small elements. */
+static ucc_status_t check_element(const hd_op_t *op) {
+    size_t most = hd_far_most(op->group, &op->call, op->n);
+    return op->call.element <= most
+               ? UCC_OK
+               : hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED,
+                              "datatype: elements of %zu bytes can't be reduced among processes, "
+                              "only such of at most %zu",
+                              op->call.element, most);
+}
+
 /* Returns whether all members' counts must agree, so that they are part of the signature. They must
  * where blocks are reduced, since whoever reduces a block goes by its own counts. */
 static bool signs_counts(const hd_coll_t *coll) {
@@ -249,6 +260,7 @@ static ucc_status_t take_call(hd_request_t *r, const ucc_coll_args_t *args) {
     }
     if (op->call.exclusive) {
         op->prepare = hd_op_calls_user;
+        status = status == UCC_OK ? check_element(op) : status;
     }
     if (status == UCC_OK) {
         status = choose_one_sided(r);

@@ -74,6 +74,10 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
     return hd_engine_after_lanes(op, take);
 }
 
+static ucc_status_t wait_for_vector_apart(hd_op_t *op) {
+    return hd_far_after_lanes(op, take);
+}
+
 ucc_status_t hd_alltoallv_start(hd_op_t *op) {
     if (op->plan.path == HD_PATH_ENGINE) { /* in place, too */
         return hd_engine_start(op, source(op), op->call.dst);
@@ -87,6 +91,21 @@ ucc_status_t hd_alltoallv_start(hd_op_t *op) {
     op->wait = wait_for_vector;
     status = direct ? hd_lane_expose(op)
                     : hd_lane_publish_blocks(op, op->call.send_element, op->place.me);
+    if (status == UCC_OK) {
+        hd_arrive(op, false);
+    }
+    return status;
+}
+
+ucc_status_t hd_alltoallv_start_apart(hd_op_t *op) {
+    ucc_status_t status = hd_far_register(op, hd_arrived);
+    if (status != UCC_OK) {
+        return status;
+    }
+    op->wait = wait_for_vector_apart;
+    status = op->plan.regime == HD_REGIME_DIRECT
+                 ? hd_far_expose(op)
+                 : hd_lane_publish_blocks(op, op->call.send_element, op->place.me);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }

@@ -493,24 +493,10 @@ ucc_status_t hd_engine_step(hd_op_t *op) {
     return hd_engine_work(op);
 }
 
-ucc_status_t hd_engine_after_lanes(hd_op_t *op,
-                                   ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *)) {
-    for (; op->cursor < op->place.n; op->cursor++) {
-        const hd_lane_t *lane = NULL;
-        ucc_status_t status = UCC_OK;
-        if (op->cursor != op->place.me) {
-            status = hd_op_lane(op, op->cursor, &lane);
-        }
-        if (status == UCC_OK) {
-            status = take(op, op->cursor, lane);
-        }
-        if (status != UCC_OK) {
-            return status;
-        }
-    }
-    op->saw_all = true;
-    if (!hd_arrive_help(op)) {
-        return UCC_INPROGRESS;
+ucc_status_t hd_engine_after_lanes(hd_op_t *op, hd_take_fn take) {
+    ucc_status_t status = hd_op_take_lanes(op, take);
+    if (status != UCC_OK) {
+        return status;
     }
     if (!op->any_direct) {
         op->exposed = false; /* nobody has work on my buffers */

@@ -73,8 +73,20 @@ static ucc_status_t start_far(hd_op_t *op) {
 }
 
 static ucc_status_t start_apart(hd_op_t *op) {
+    static ucc_status_t (*const mixed[HD_N_TYPES])(hd_op_t * op) = {
+        [HD_ALLTOALLV] = hd_alltoallv_start_apart,
+        [HD_GATHERV] = hd_gatherv_start_apart,
+        [HD_SCATTERV] = hd_scatterv_start_apart,
+    };
     op->plan = hd_plan_here(op->group, &op->call, &op->place);
-    return op->plan.path == HD_PATH_FAR ? start_far(op) : start_of(&op->call)(op);
+    switch ((hd_path_t)op->plan.path) {
+    case HD_PATH_FAR:
+        return start_far(op);
+    case HD_PATH_MIXED:
+        return mixed[op->call.type](op);
+    default:
+        return start_of(&op->call)(op);
+    }
 }
 
 ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {

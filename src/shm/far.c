@@ -19,6 +19,10 @@
  *     by pairs    (alltoall(v), gather(v), scatter(v)) FEED fills windows of pairs; DRAIN empties
  *                 those of others; NEAR copies, or swaps, where both members are near
  *
+ * On the path MIXED, lanes say whose data go this way: those of DIRECT ones; whoever works here has
+ * seen all lanes, so all have the same parts in their rings. A source of a gatherv whose lane has
+ * its data takes no part, nor does a process that has no other members.
+ *
  * Rounds: the pieces are counted through rounds of positions. A position has one executor, a
  * process; for windowed types there is one position for each process, else one for each member's
  * block, whose process executes it. So where a piece stands in which ring follows from its number.
@@ -155,10 +159,25 @@ static uint8_t *wanted_at(const hd_op_t *op, const hd_far_t *far, piece_t p, uin
 
 /* --- preparing -------------------------------------------------------------------------------- */
 
-/* Which member lives where. */
+/* Do its own data go this way? On the path MIXED, its lane may have taken them along. */
+static bool is_direct(const hd_op_t *op, uint32_t m) {
+    return hd_lane_regime(hd_board_lane(op->place.board, m, op->place.k)) == HD_REGIME_DIRECT;
+}
+
+/* A source of a gatherv whose lane has its data is done. */
+static bool takes_part(const hd_op_t *op, const hd_far_t *far, uint32_t m) {
+    return far->direct[m] || coll_of(op)->flow != HD_TO_ROOT || m == op->call.root;
+}
+
+/* Which member lives where, of those who take part. */
 static void find_processes(const hd_op_t *op, hd_far_t *far) {
     far->processes = far->near = 0;
     for (uint32_t i = 0; i < far->n; i++) {
+        far->direct[i] = is_direct(op, i);
+        far->process[i] = HD_FAR_NONE;
+        if (!takes_part(op, far, i)) {
+            continue;
+        }
         uint32_t number = far->number[i] = hd_op_member(op, i);
         uint32_t mapping = op->group->home_of[number], p = 0;
         while (p < far->processes && far->mapping[p] != mapping) {
@@ -207,7 +226,10 @@ static void find_positions(const hd_op_t *op, hd_far_t *far) {
 /* --- pairs ------------------------------------------------------------------------------------ */
 
 /* Does member s have anything for member d? */
-static bool gives(const hd_op_t *op, uint32_t s, uint32_t d) {
+static bool gives(const hd_op_t *op, const hd_far_t *far, uint32_t s, uint32_t d) {
+    if (!far->direct[s]) {
+        return false;
+    }
     switch ((hd_flow_t)coll_of(op)->flow) {
     case HD_FROM_ROOT:
         return s == op->call.root;
@@ -252,9 +274,10 @@ static bool count_parts(const hd_op_t *op, hd_far_t *far) {
         for (uint32_t j = 0; j < n; j++) {
             uint32_t me = far->member[i];
             size_t at = (size_t)i * n + j;
-            far->feeds[at] = gives(op, me, j) ? parts_of(op, near_data(far, me, j, true).bytes) : 0;
+            far->feeds[at] =
+                gives(op, far, me, j) ? parts_of(op, near_data(far, me, j, true).bytes) : 0;
             far->takes[at] =
-                gives(op, j, me) ? parts_of(op, near_data(far, j, me, false).bytes) : 0;
+                gives(op, far, j, me) ? parts_of(op, near_data(far, j, me, false).bytes) : 0;
         }
     }
     return true;
@@ -822,7 +845,7 @@ static ucc_status_t work(hd_op_t *op) {
     ucc_status_t status = prepare(op, far);
     uint32_t chunks = 0; /* bounded: others use this context, too */
     while (status == UCC_OK && chunks < CHUNKS_PER_STEP &&
-           (work_on(op, far, DRAIN) || work_on(op, far, EXECUTE) || work_on(op, far, FEED))) {
+           (work_on(op, far, DRAIN) || work_on(op, far, FEED) || work_on(op, far, EXECUTE))) {
         chunks++;
     }
     if (status < 0) {
@@ -848,15 +871,34 @@ static ucc_status_t check_lanes(hd_op_t *op) {
     return UCC_OK;
 }
 
-static ucc_status_t wait(hd_op_t *op) {
-    ucc_status_t status = hd_far_of(op)->arrived(op);
-    status = status == UCC_OK ? check_lanes(op) : status;
-    if (status != UCC_OK) {
-        return status;
-    }
+/* All have arrived. */
+static ucc_status_t begin(hd_op_t *op) {
     op->phase = HD_PHASE_LOCAL;
     op->wait = work;
     return work(op);
+}
+
+static ucc_status_t wait(hd_op_t *op) {
+    ucc_status_t status = hd_far_of(op)->arrived(op);
+    status = status == UCC_OK ? check_lanes(op) : status;
+    return status == UCC_OK ? begin(op) : status;
+}
+
+ucc_status_t hd_far_step(hd_op_t *op) {
+    ucc_status_t status = hd_far_of(op)->arrived(op);
+    return status == UCC_OK ? begin(op) : status;
+}
+
+ucc_status_t hd_far_after_lanes(hd_op_t *op, hd_take_fn take) {
+    ucc_status_t status = hd_op_take_lanes(op, take);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (!op->any_direct) {
+        op->exposed = false; /* nobody has work on my buffers */
+        return UCC_OK;
+    }
+    return begin(op);
 }
 
 /* Which buffers the others of this process read, and write: as families tell the engine. */
@@ -872,19 +914,9 @@ static void expose(const hd_op_t *op, hd_far_t *far) {
     far->work.call[me] = call;
 }
 
-ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
+ucc_status_t hd_far_register(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
     hd_far_t *far = hd_far_install(op, arrived);
     if (!far) {
-        hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
-        return UCC_ERR_NO_MEMORY;
-    }
-    if (coll_of(op)->reducing && op->plan.window > HD_FAR_LARGEST) {
-        hd_error("%s: elements of %zu bytes can't be reduced among processes", hd_op_type_name(op),
-                 op->call.element);
-        return UCC_ERR_NOT_SUPPORTED;
-    }
-    void ***scratch = &far->scratch[op->place.me];
-    if (!*scratch && !(*scratch = hd_alloc(HD_LINE, 2 * (size_t)far->n * sizeof(void *)))) {
         hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
         return UCC_ERR_NO_MEMORY;
     }
@@ -893,10 +925,31 @@ ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
         /* relaxed: who used it last has consumed that number */
         atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
     }
-    op->exposed = true;
-    op->wait = wait;
     op->expose = (hd_expose_t){.src = NULL};
-    ucc_status_t status = hd_lane_expose(op);
+    op->exposed = true;
+    return UCC_OK;
+}
+
+/* Apart, so that what others make of hd_lane_expose does not depend on who is here. */
+__attribute__((noinline)) ucc_status_t hd_far_expose(hd_op_t *op) {
+    return hd_lane_expose(op);
+}
+
+ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
+    ucc_status_t status = hd_far_register(op, arrived);
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_far_t *far = hd_far_of(op);
+    hd_assert(!coll_of(op)->reducing || /* refused when the request was made */
+              op->call.element <= hd_far_most(op->group, &op->call, op->place.n));
+    void ***scratch = &far->scratch[op->place.me];
+    if (!*scratch && !(*scratch = hd_alloc(HD_LINE, 2 * (size_t)far->n * sizeof(void *)))) {
+        hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    op->wait = wait;
+    status = hd_far_expose(op);
     if (status == UCC_OK) {
         hd_arrive(op, false);
     }

@@ -10,7 +10,7 @@
 enum {
     HD_FAR_WINDOWS = 4,           /* of a ring */
     HD_FAR_PIECE = 32 * 1024,     /* bytes of a window that are used, unless an element has more */
-    HD_FAR_LEAST = 4 * 1024,      /* but for short data */
+    HD_FAR_LEAST = 8 * 1024,      /* but for short data */
     HD_FAR_LARGEST = 1024 * 1024, /* of an `in` or `out` window */
     HD_FAR_KINDS = 3              /* of slices */
 };
@@ -46,7 +46,8 @@ struct hd_far {
     uint8_t *base;
     size_t in, out, pair;
     uint32_t *number;  /* by member: its number in the group */
-    uint32_t *process; /* by member: which of the processes */
+    uint32_t *process; /* by member: which of the processes; HD_FAR_NONE: it takes no part */
+    uint32_t *direct;  /* by member: 1 if its own data go this way */
     uint32_t *mapping; /* by process: its mapping's number */
     uint32_t *member;  /* mine, ascending; `near` of them */
     uint32_t near;

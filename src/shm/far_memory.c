@@ -47,7 +47,7 @@ size_t hd_far_bytes(uint32_t n, uint32_t mappings) {
 
 static hd_far_t *create(uint32_t n) {
     hd_far_t *far = hd_alloc(HD_LINE_PAIR, sizeof(*far));
-    uint32_t *numbers = hd_alloc(HD_LINE, 9 * (size_t)n * sizeof(*numbers));
+    uint32_t *numbers = hd_alloc(HD_LINE, 10 * (size_t)n * sizeof(*numbers));
     void **pointers = hd_alloc(HD_LINE, 4 * (size_t)n * sizeof(*pointers));
     if (!far || !numbers || !pointers) {
         hd_free(far);
@@ -55,9 +55,9 @@ static hd_far_t *create(uint32_t n) {
         hd_free(pointers);
         return NULL;
     }
-    uint32_t **const list[] = {&far->process,  &far->mapping, &far->member,
-                               &far->executor, &far->rank,    &far->own,
-                               &far->other,    &far->share,   &far->number};
+    uint32_t **const list[] = {&far->process, &far->mapping, &far->member, &far->executor,
+                               &far->rank,    &far->own,     &far->other,  &far->share,
+                               &far->number,  &far->direct};
     for (uint32_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
         *list[i] = numbers + i * (size_t)n;
     }

@@ -52,6 +52,10 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
     return hd_engine_after_lanes(op, take_of_vector);
 }
 
+static ucc_status_t wait_for_vector_apart(hd_op_t *op) {
+    return hd_far_after_lanes(op, take_of_vector);
+}
+
 ucc_status_t hd_gather_start(hd_op_t *op) {
     if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.src, op->call.dst);
@@ -60,18 +64,18 @@ ucc_status_t hd_gather_start(hd_op_t *op) {
     return hd_lane_publish(op, op->call.src, op->call.bytes);
 }
 
-ucc_status_t hd_gatherv_start(hd_op_t *op) {
-    if (op->plan.path == HD_PATH_ENGINE) {
-        return hd_engine_start(op, op->call.src, op->call.dst);
-    }
-    ucc_status_t status = hd_engine_register(op, op->call.src, op->call.dst);
+/* `at_root`, `directly`: how the root waits, and a source whose block is large. */
+static inline __attribute__((always_inline)) ucc_status_t
+start_mixed(hd_op_t *op, ucc_status_t registered, ucc_status_t (*at_root)(hd_op_t *op),
+            ucc_status_t (*directly)(hd_op_t *op)) {
+    ucc_status_t status = registered;
     if (status != UCC_OK) {
         return status;
     }
     if (op->call.is_root) { /* takes its own block itself */
-        op->wait = wait_for_vector;
+        op->wait = at_root;
     } else if (op->plan.regime == HD_REGIME_DIRECT) {
-        op->wait = hd_engine_step;
+        op->wait = directly;
     } else {
         op->wait = hd_arrive_done;
         op->exposed = false; /* nobody will look at my buffer */
@@ -81,4 +85,16 @@ ucc_status_t hd_gatherv_start(hd_op_t *op) {
         hd_arrive(op, false);
     }
     return status;
+}
+
+ucc_status_t hd_gatherv_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) {
+        return hd_engine_start(op, op->call.src, op->call.dst);
+    }
+    return start_mixed(op, hd_engine_register(op, op->call.src, op->call.dst), wait_for_vector,
+                       hd_engine_step);
+}
+
+ucc_status_t hd_gatherv_start_apart(hd_op_t *op) {
+    return start_mixed(op, hd_far_register(op, hd_arrived), wait_for_vector_apart, hd_far_step);
 }

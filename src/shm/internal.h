@@ -319,11 +319,31 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst);
 ucc_status_t hd_engine_step(hd_op_t *op);
 /* The same when the caller has already seen every lane. */
 ucc_status_t hd_engine_work(hd_op_t *op);
-/* For members that wait for all lanes, of which some may be DIRECT: take() gets what came with each
- * lane (NULL: my own; it sets op->any_direct, or returns UCC_INPROGRESS to be called again), then
- * the engine works on the rest, if there is any. */
-ucc_status_t hd_engine_after_lanes(hd_op_t *op,
-                                   ucc_status_t (*take)(hd_op_t *, uint32_t, const hd_lane_t *));
+/* Takes what came with a lane (NULL: my own), or sets op->any_direct; UCC_INPROGRESS: to be called
+ * again. */
+typedef ucc_status_t (*hd_take_fn)(hd_op_t *op, uint32_t from, const hd_lane_t *lane);
+/* For members that wait for all lanes, of which some may be DIRECT: takes each, then the engine
+ * works on the rest, if there is any. */
+ucc_status_t hd_engine_after_lanes(hd_op_t *op, hd_take_fn take);
+/* The first half of that. UCC_OK: all are there and taken, and I owe the arrival nothing. */
+static inline __attribute__((always_inline)) ucc_status_t hd_op_take_lanes(hd_op_t *op,
+                                                                           hd_take_fn take) {
+    for (; op->cursor < op->place.n; op->cursor++) {
+        const hd_lane_t *lane = NULL;
+        ucc_status_t status = UCC_OK;
+        if (op->cursor != op->place.me) {
+            status = hd_op_lane(op, op->cursor, &lane);
+        }
+        if (status == UCC_OK) {
+            status = take(op, op->cursor, lane);
+        }
+        if (status != UCC_OK) {
+            return status;
+        }
+    }
+    op->saw_all = true;
+    return hd_arrive_help(op) ? UCC_OK : UCC_INPROGRESS;
+}
 /* Most slices that an exchange on this board can have. */
 uint32_t hd_board_slices(const hd_board_t *board);
 /* NULL is allowed. By the owner of the board, at its end. */
@@ -356,6 +376,12 @@ size_t hd_far_bytes(uint32_t n, uint32_t mappings);
 size_t hd_far_window(const hd_call_t *call, uint32_t n);
 /* op->start on the path FAR. arrived: hd_arrived, of which no more copies are to be compiled. */
 ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op));
+/* On the path MIXED, as hd_engine_register, hd_lane_expose, hd_engine_step and
+ * hd_engine_after_lanes; buffers are those of the call. */
+ucc_status_t hd_far_register(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op));
+ucc_status_t hd_far_expose(hd_op_t *op);
+ucc_status_t hd_far_step(hd_op_t *op);
+ucc_status_t hd_far_after_lanes(hd_op_t *op, hd_take_fn take);
 /* As hd_engine_cancel. */
 ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why);
 void hd_far_free(hd_far_t *far);
@@ -428,6 +454,10 @@ ucc_status_t hd_scatter_wait(hd_op_t *op);
 ucc_status_t hd_scatterv_start(hd_op_t *op);
 ucc_status_t hd_alltoall_start(hd_op_t *op);
 ucc_status_t hd_alltoallv_start(hd_op_t *op);
+/* On the path MIXED, where members don't reach each other's buffers. */
+ucc_status_t hd_gatherv_start_apart(hd_op_t *op);
+ucc_status_t hd_scatterv_start_apart(hd_op_t *op);
+ucc_status_t hd_alltoallv_start_apart(hd_op_t *op);
 
 /* --- stall.c, leave.c ------------------------------------------------------------------------- */
 

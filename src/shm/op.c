@@ -77,11 +77,16 @@ void hd_op_leave(hd_op_t *op) {
     }
 }
 
+/* Is what is DIRECT in its exchange far.c's? */
+static bool goes_far(const hd_op_t *op) {
+    return op->plan.path == HD_PATH_FAR || (op->plan.path == HD_PATH_MIXED && op->group->apart);
+}
+
 static ucc_status_t cancel(hd_op_t *op) {
     if (op->call.one_sided) {
         return hd_put_cancel(op, op->why);
     }
-    if (op->plan.path == HD_PATH_FAR) {
+    if (goes_far(op)) {
         return hd_far_cancel(op, op->why);
     }
     return op->outer ? hd_outer_cancel(op, op->why) : hd_engine_cancel(op, op->why);

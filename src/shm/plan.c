@@ -379,10 +379,10 @@ hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
 /* Of what the engine would do, if all reached all buffers. */
 static hd_plan_t plan_apart(const hd_plan_t *near, const hd_call_t *call, uint32_t n) {
     hd_plan_t plan = *near;
-    if (plan.path == HD_PATH_ENGINE || plan.path == HD_PATH_MIXED) {
+    if (plan.path == HD_PATH_ENGINE) {
         plan.path = HD_PATH_FAR;
-        plan.all_wait = true;
-        plan.regime = plan.data = HD_REGIME_DIRECT;
+    }
+    if (plan.path == HD_PATH_FAR || plan.path == HD_PATH_MIXED) {
         plan.window = hd_far_window(call, n);
         plan.slices = 0; /* each process counts its own */
     }

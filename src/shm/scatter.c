@@ -40,15 +40,17 @@ ucc_status_t hd_scatter_wait(hd_op_t *op) {
     return status;
 }
 
-static ucc_status_t wait_for_vector(hd_op_t *op) {
+/* `directly`: how all wait if the root's blocks are large. */
+static inline __attribute__((always_inline)) ucc_status_t
+wait_for_mixed(hd_op_t *op, ucc_status_t (*directly)(hd_op_t *op)) {
     const hd_lane_t *lane;
     ucc_status_t status = hd_op_lane(op, op->call.root, &lane);
     if (status != UCC_OK) {
         return status;
     }
     if (hd_lane_regime(lane) == HD_REGIME_DIRECT) {
-        op->wait = hd_engine_step;
-        return hd_engine_step(op);
+        op->wait = directly;
+        return directly(op);
     }
     op->exposed = false; /* no work in this exchange */
     return hd_arrive_help(op)
@@ -56,20 +58,29 @@ static ucc_status_t wait_for_vector(hd_op_t *op) {
                : UCC_INPROGRESS;
 }
 
-ucc_status_t hd_scatterv_start(hd_op_t *op) {
-    if (op->plan.path == HD_PATH_ENGINE) {
-        return hd_engine_start(op, op->call.src, op->call.dst);
-    }
-    ucc_status_t status = hd_engine_register(op, op->call.src, op->call.dst);
+static ucc_status_t wait_for_vector(hd_op_t *op) {
+    return wait_for_mixed(op, hd_engine_step);
+}
+
+static ucc_status_t wait_for_vector_apart(hd_op_t *op) {
+    return wait_for_mixed(op, hd_far_step);
+}
+
+/* `wait`: how all but the root do; `expose`, `directly`: what the root does if its blocks are large,
+ * and how it waits. */
+static inline __attribute__((always_inline)) ucc_status_t
+start_mixed(hd_op_t *op, ucc_status_t registered, ucc_status_t (*wait)(hd_op_t *op),
+            ucc_status_t (*expose)(hd_op_t *op), ucc_status_t (*directly)(hd_op_t *op)) {
+    ucc_status_t status = registered;
     if (status != UCC_OK) {
         return status;
     }
     if (!op->call.is_root) {
-        op->wait = wait_for_vector;
+        op->wait = wait;
         status = hd_lane_announce(op);
     } else if (op->plan.regime == HD_REGIME_DIRECT) {
-        op->wait = hd_engine_step;
-        status = hd_lane_expose(op);
+        op->wait = directly;
+        status = expose(op);
     } else {
         op->wait = hd_arrive_done;
         op->exposed = false; /* all data goes out with the lane */
@@ -82,6 +93,19 @@ ucc_status_t hd_scatterv_start(hd_op_t *op) {
         hd_arrive(op, false);
     }
     return status;
+}
+
+ucc_status_t hd_scatterv_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) {
+        return hd_engine_start(op, op->call.src, op->call.dst);
+    }
+    return start_mixed(op, hd_engine_register(op, op->call.src, op->call.dst), wait_for_vector,
+                       hd_lane_expose, hd_engine_step);
+}
+
+ucc_status_t hd_scatterv_start_apart(hd_op_t *op) {
+    return start_mixed(op, hd_far_register(op, hd_arrived), wait_for_vector_apart, hd_far_expose,
+                       hd_far_step);
 }
 
 ucc_status_t hd_scatter_start(hd_op_t *op) {

@@ -14,10 +14,18 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* Bytes up to which a member stages its data. Where members are apart, the other way is one of two
+ * copies, too, and of many steps: so few of them stage more each, in all no more than EIGHT do. */
+static size_t staged_by(uint32_t n, const hd_group_config_t *config) {
+    enum { EIGHT = 8, MOST = 4 };
+    size_t times = config->apart && n < EIGHT ? EIGHT / n : 1;
+    return config->staged_max * least(times, MOST);
+}
+
 /* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
  * staging gain less from it. */
 void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
-    size_t staged = config->staged_max;
+    size_t staged = staged_by(group->n, config);
     size_t room = ((size_t)1 << 20) / group->n;
     if (staged > room) {
         staged = room > 256 ? room : 256;
@@ -45,8 +53,10 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
 }
 
 void hd_plan_dedicated(hd_group_t *group) {
-    /* waiting for all costs little: not worth a copy */
-    group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+    /* waiting for all costs little: not worth a copy, where that can be saved */
+    if (!group->apart) {
+        group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+    }
 }
 
 bool hd_plan_is_flat(const hd_group_t *group, uint32_t n) {
@@ -68,10 +78,13 @@ size_t hd_far_window(const hd_call_t *call, uint32_t n) {
     size_t element = coll->reducing ? call->element : 1;
     size_t grain = HD_LINE % element ? element : HD_LINE,
            most = coll->prefix ? HD_FAR_PIECE / n : HD_FAR_PIECE;
-    size_t share = coll->vector ? most : call->bytes / (4 * (size_t)n);
+    size_t share = coll->vector ? most : call->bytes / (2 * (size_t)n);
     size_t window = share < HD_FAR_LEAST ? HD_FAR_LEAST : share;
     window = window < most ? window : most;
     window -= window % grain;
-    window = window ? window : grain;
-    return coll->prefix && window * n > HD_FAR_LARGEST ? (size_t)HD_FAR_LARGEST + 1 : window;
+    return window ? window : grain;
+}
+
+size_t hd_far_most(const hd_group_t *group, const hd_call_t *call, uint32_t n) {
+    return !group->apart ? SIZE_MAX : HD_FAR_LARGEST / (hd_coll[call->type].prefix ? n : 1);
 }
