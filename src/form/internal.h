@@ -2,8 +2,8 @@
  * other. Nobody outside form/ includes this: others call what form.h declares.
  *
  * Each file calls only those before it in this list: record.c, kin.c (kin.h), roll.c (roll.h),
- * context_group.c, handle.c, span.c, meet.c, share.c, split.c, oob.c, processes.c, form.c, shrink.c,
- * derive.c. The sections below stand in this order.
+ * context_group.c, handle.c, span.c, meet.c, share.c, split.c, oob.c, processes.c, form.c,
+ * shrink.c, derive.c. The sections below stand in this order.
  */
 #ifndef HD_FORM_INTERNAL_H
 #define HD_FORM_INTERNAL_H

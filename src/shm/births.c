@@ -3,10 +3,11 @@
  * collectives: there is a lock, which may be left by a process that dies.
  *
  * A birth has a name, and a number of participants who all know it: endpoints, or processes. Each
- * of them comes, says whether it takes part, or why it can't, reads what the others say, and leaves:
- * what it does once more does not count. The first to come takes one that is free, the last to leave gives it back: so whoever
- * comes late finds what was said, also if the others have failed and are gone. Nothing is cleared
- * by who dies; then the group has failed, and its memory is all that it costs.
+ * of them comes, says whether it takes part, or why it can't, reads what the others say, and
+ * leaves: what it does once more does not count. The first to come takes one that is free, the last
+ * to leave gives it back: so whoever comes late finds what was said, also if the others have failed
+ * and are gone. Nothing is cleared by who dies; then the group has failed, and its memory is all
+ * that it costs.
  *
  * Births are in one of two lists, active and free, known by how far from the mapping's base they
  * lie. A process that dies under the lock has changed a list or not (one store), and may have one

@@ -15,9 +15,8 @@
 /* --- mapping.c -------------------------------------------------------------------------------- */
 
 /* A group, all zero but for its mapping and its bell, in memory that can be mapped n times, by this
- * process or by n: the first of these mappings, of this number, and of so many bytes at least. NULL:
- * no memory, or the
- * system lacks something (logged). */
+ * process or by n: the first of these mappings, of this number, and of so many bytes at least.
+ * NULL: no memory, or the system lacks something (logged). */
 hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, size_t least);
 /* The same in memory of another process that has n mappings, in that of this number. NULL: as
  * above, or that memory is something else (logged). */
