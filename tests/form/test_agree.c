@@ -176,6 +176,7 @@ static int agree_after_abort(const process_t *process, void *arg) {
     world_t *world = open_world(process);
     ucc_team_h left = NULL;
     uint64_t bits = 6 + process->me, failed[MOST], n_failed = 9;
+    process_barrier(process); /* the other one's team has formed, too */
     heddle_team_abort(world->teams[process->me]);
     int bad = heddle_team_agree(world->teams[process->me], &bits, failed, &n_failed) != UCC_OK;
     bad |= bits != 6 || n_failed != 0;
