@@ -196,13 +196,14 @@ static uint32_t count_leavers(const heddle_agreement_t *a) {
     return n;
 }
 
-/* The endpoints of a process take part together, so one that has left the team is waited for in
- * vain. */
+/* Have endpoints of this process left the team? */
 static bool has_lost_endpoint(const heddle_agreement_t *a) {
     return a->team->crossing ? hd_group_has_leavers(a->team->group)
                              : hd_kin_lacks_endpoint(a->team->group);
 }
 
+/* The endpoints of a process take part together, so one that has left the team is waited for in
+ * vain. */
 static bool lacks_endpoint(const heddle_agreement_t *a) {
     bool lacks = has_lost_endpoint(a);
     if (lacks) {

@@ -32,6 +32,13 @@ static bool is_inherited(ucc_team_h parent) {
     return true;
 }
 
+/* Nobody knows of the call: it may be tried again, and the others wait at this number. */
+static void uncount_split(ucc_team_h parent, uint64_t number) {
+    hd_lock(&parent->lock);
+    parent->splits -= parent->splits == number;
+    hd_unlock(&parent->lock);
+}
+
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     if (is_inherited(parent)) {
         return UCC_ERR_NOT_SUPPORTED;
@@ -53,10 +60,8 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     hd_home_pin(&group->home);
     if (hd_kin_span(group)) {
         ucc_status_t came = hd_form_come_to_split(team, included);
-        if (came != UCC_OK) { /* as below */
-            hd_lock(&parent->lock);
-            parent->splits -= parent->splits == number;
-            hd_unlock(&parent->lock);
+        if (came != UCC_OK) {
+            uncount_split(parent, number);
         } else if (!included) {
             hd_form_drop(team);
             team->state = HD_TEAM_EXCLUDED;
@@ -66,10 +71,8 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
     ucc_status_t status =
         hd_form_start_meeting(team, &key, group->n, hd_group_member(group, parent->ep), included);
     if (status != UCC_OK) {
-        if (!f->counted) { /* it may be tried again, and the others wait at this number */
-            hd_lock(&parent->lock);
-            parent->splits -= parent->splits == number;
-            hd_unlock(&parent->lock);
+        if (!f->counted) {
+            uncount_split(parent, number);
         }
         return hd_form_give_out(team, status, out);
     }

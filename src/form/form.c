@@ -124,12 +124,9 @@ ucc_status_t hd_team_create(ucc_context_h *contexts, uint32_t n_contexts,
 
 /* --- driving ---------------------------------------------------------------------------------- */
 
-/* How long the endpoint has waited for those of other processes. */
+/* The endpoint waits for those of other processes. */
 static ucc_status_t check_time(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    uint64_t now = hd_ticks(), limit = team->group->timeout;
-    f->since = f->since ? f->since : now;
-    if (!limit || now - f->since < limit) {
+    if (!hd_form_has_waited(team)) {
         return UCC_OK;
     }
     hd_error("team of %u: endpoint %u has waited for endpoints of other processes until the "

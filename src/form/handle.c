@@ -185,8 +185,7 @@ void hd_form_leave(ucc_team_h team) {
     if (team->crossing) {
         hd_crossing_leave(team->crossing, last);
     } else if (hd_kin_span(team->group) && hd_kin_lacks_all(team->group)) {
-        /* What others of this process have been waited for in such a meeting would keep the group.
-         * */
+        /* A meeting that still waits for one of them would keep the group. */
         hd_meetings_end(team->group->serial);
     }
 }

@@ -150,8 +150,7 @@ ucc_status_t hd_form_start_meeting(ucc_team_h team, const hd_meet_key_t *key, ui
 bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
                             const hd_refusal_t *refusal, ucc_status_t why);
 
-/* Tells the other processes of a team, if nobody of this one, which has that meeting, has done so.
- * */
+/* Tells the other processes of a team, unless somebody of this one, which has that meeting, has. */
 void hd_form_tell_refusal(hd_meeting_t *meeting, const hd_refusal_t *refusal);
 /* Sets how many processes the members of a list live in, and the number of this one among them. */
 void hd_form_count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal);
@@ -197,6 +196,9 @@ void hd_form_name_missing(const ucc_team_h team, hd_text_t *text);
 
 /* STEP_SHARE: goes on when all of the team's processes have its memory. */
 ucc_status_t hd_form_share(ucc_team_h team);
+/* Has the endpoint waited for other processes until the time-out (TIMEOUT)? Counts from its first
+ * call, in STEP_SHARE or STEP_COMPLETE. */
+bool hd_form_has_waited(ucc_team_h team);
 /* An endpoint that has a scope gives up before STEP_MEET: tells the other processes. */
 void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why);
 

@@ -7,7 +7,6 @@
 #include "form/form.h"
 #include "node/node.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -81,7 +80,6 @@ static struct {
     pthread_t thread;
     int event; /* readable: there is something new to listen to, or it is to end */
     bool ends;
-    hd_node_t *node;
     pthread_mutex_t lock; /* guards the list, and what is said of processes that are gone */
     hd_kin_t *list;
     uint32_t losses; /* hd_node_losses at the last look */
@@ -344,10 +342,8 @@ static void group_has_ended(hd_outer_memory_t *memory) {
     unref((hd_kin_t *)(void *)memory);
 }
 
-void hd_kin_drop(hd_kin_t *kin) {
-    if (!kin) {
-        return;
-    }
+void hd_kin_drop(void *dropped) {
+    hd_kin_t *kin = dropped;
     bool goes_on = kin->ahead && kin->found; /* others may still fetch it: until the group's end */
     if (kin->birth && !goes_on) {
         end_birth(kin, UCC_ERR_NOT_FOUND);

@@ -61,8 +61,9 @@ hd_group_t *hd_kin_found(hd_kin_t *kin);
 void hd_kin_is_scope(hd_kin_t *kin);
 /* The team can't be formed, if it has not been found; tells those who have the group. */
 void hd_kin_fail(hd_kin_t *kin, ucc_status_t why);
-/* By the one who has begun. What was not found ends. */
-void hd_kin_drop(hd_kin_t *kin);
+/* By the one who has begun, or its meeting (threads/meet.h): a kin, of which what was not found
+ * ends. */
+void hd_kin_drop(void *kin);
 
 /* The name of a team's segment, and of its birth in its scope. */
 void hd_kin_name(uint64_t wire, uint64_t name[2]);
@@ -85,12 +86,12 @@ void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin)
  * origin are formed. The kin's, all of them. */
 hd_origin_t *hd_kin_origin(hd_group_t *group);
 const uint64_t *hd_kin_in_origin(const hd_group_t *group);
+hd_group_t *hd_kin_scope(hd_group_t *group);
 /* As hd_crossing_origin. */
 hd_origin_t *hd_kin_agreement(hd_group_t *group, uint64_t number);
 /* Has an endpoint of this process left such a group's team? Have all? */
 bool hd_kin_lacks_endpoint(const hd_group_t *group);
 bool hd_kin_lacks_all(const hd_group_t *group);
-hd_group_t *hd_kin_scope(hd_group_t *group);
 
 /* The number in the team of a process's i-th endpoint. */
 static inline uint32_t hd_form_number(const hd_group_t *group, uint32_t i) {

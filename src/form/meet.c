@@ -229,12 +229,9 @@ static void *tell_others(void *refusal) {
     return NULL;
 }
 
-static void drop_kin(void *kin) {
-    hd_kin_drop(kin);
-}
-
 void hd_form_tell_refusal(hd_meeting_t *meeting, const hd_refusal_t *refusal) {
-    hd_kin_t *kin = hd_meeting_memory(meeting, tell_others, (void *)(uintptr_t)refusal, drop_kin);
+    hd_kin_t *kin =
+        hd_meeting_memory(meeting, tell_others, (void *)(uintptr_t)refusal, hd_kin_drop);
     if (kin) {
         hd_kin_fail(kin, refusal->why);
     }

@@ -326,13 +326,9 @@ static void *begin_kin(void *arg) {
     return kin;
 }
 
-static void drop_kin(void *kin) {
-    hd_kin_drop(kin);
-}
-
 static ucc_status_t share(hd_roll_t *roll) {
     if (!roll->kin) {
-        roll->kin = roll->meeting ? hd_meeting_memory(roll->meeting, begin_kin, roll, drop_kin)
+        roll->kin = roll->meeting ? hd_meeting_memory(roll->meeting, begin_kin, roll, hd_kin_drop)
                                   : begin_kin(roll);
     }
     ucc_status_t status = roll->kin ? hd_kin_test(roll->kin) : UCC_ERR_NO_MEMORY;

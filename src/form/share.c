@@ -23,12 +23,7 @@ static void *begin_kin(void *arg) {
     return kin;
 }
 
-static void drop_kin(void *kin) {
-    hd_kin_drop(kin);
-}
-
-/* For other processes, until the time-out? */
-static bool has_waited(ucc_team_h team) {
+bool hd_form_has_waited(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     uint64_t now = hd_ticks();
     f->since = f->since ? f->since : now;
@@ -41,14 +36,14 @@ ucc_status_t hd_form_share(ucc_team_h team) {
     if (failed != UCC_OK) {
         return failed;
     }
-    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, drop_kin);
+    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, hd_kin_drop);
     ucc_status_t status = kin ? hd_kin_test(kin) : UCC_ERR_NO_MEMORY;
     if (status == UCC_OK) {
         f->roll.kin = kin;
         f->roll.meeting = f->meeting; /* whose it is */
         f->roll.together = true;
         f->step = STEP_MEET;
-    } else if (status == UCC_INPROGRESS && has_waited(team)) {
+    } else if (status == UCC_INPROGRESS && hd_form_has_waited(team)) {
         hd_kin_fail(kin, UCC_ERR_TIMED_OUT);
         status = UCC_ERR_TIMED_OUT;
     }
@@ -61,7 +56,7 @@ ucc_status_t hd_form_share(ucc_team_h team) {
 
 void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
-    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, drop_kin);
+    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, hd_kin_drop);
     if (kin) {
         hd_kin_fail(kin, why);
     }

@@ -48,12 +48,7 @@ size_t hd_birth_bytes(void) {
 }
 
 void hd_births_init(hd_births_t *births) {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&births->mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
+    hd_mapping_init_mutex(&births->mutex);
 }
 
 /* --- lists: under the mutex, so relaxed, but for who dies there ------------------------------- */

@@ -12,6 +12,8 @@
 #include "shm/shm.h"
 #include "threads/delay.h"
 
+#include <pthread.h>
+
 /* --- mapping.c -------------------------------------------------------------------------------- */
 
 /* A group, all zero but for its mapping and its bell, in memory that can be mapped n times, by this
@@ -34,6 +36,8 @@ size_t hd_mapping_first(uint32_t n);
 size_t hd_mapping_place(size_t *cursor, size_t bytes, size_t alignment);
 /* So many bytes of what is not laid out, for good; zero. NULL: there are none left. */
 uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes);
+/* Makes a mutex there for several processes, one of whom may die while it holds it. */
+void hd_mapping_init_mutex(pthread_mutex_t *mutex);
 /* In the child of a fork. So far from the base lie windows, whose contents it does not need; they
  * end at a page. */
 void hd_mapping_inherited(hd_group_t *group, size_t windows, size_t windows_end);

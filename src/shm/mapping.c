@@ -218,6 +218,15 @@ void hd_mapping_end(hd_group_t *group) {
     }
 }
 
+void hd_mapping_init_mutex(pthread_mutex_t *mutex) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes) {
     const hd_mapping_t *mapping = &group->mapping;
     size_t size = up(bytes, HD_LINE_PAIR), limit = limit_of(mapping->bytes);

@@ -101,20 +101,11 @@ size_t hd_match_bytes(uint32_t n) {
     return lay_out(n).bytes;
 }
 
-static void init_mutex(guard_t *guard) {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&guard->mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
 /* By who has made the mapping. */
 static void init_mutexes(hd_match_t *match) {
-    init_mutex(&match->table->guard);
+    hd_mapping_init_mutex(&match->table->guard.mutex);
     for (uint32_t i = 0; i < match->n_shards; i++) {
-        init_mutex(&match->shard[i].guard);
+        hd_mapping_init_mutex(&match->shard[i].guard.mutex);
     }
 }
 

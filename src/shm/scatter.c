@@ -66,8 +66,8 @@ static ucc_status_t wait_for_vector_apart(hd_op_t *op) {
     return wait_for_mixed(op, hd_far_step);
 }
 
-/* `wait`: how all but the root do; `expose`, `directly`: what the root does if its blocks are large,
- * and how it waits. */
+/* `wait`: how all but the root do; `expose`, `directly`: what the root does if its blocks are
+ * large, and how it waits. */
 static inline __attribute__((always_inline)) ucc_status_t
 start_mixed(hd_op_t *op, ucc_status_t registered, ucc_status_t (*wait)(hd_op_t *op),
             ucc_status_t (*expose)(hd_op_t *op), ucc_status_t (*directly)(hd_op_t *op)) {

@@ -267,7 +267,7 @@ void hd_terms_note(const hd_terms_t *terms, uint32_t signature);
 /* The signature of the same call in a capture; noted. */
 uint32_t hd_terms_captured(uint32_t signature, uint64_t capture);
 
-/* --- thresholds.c ------------------------------------------------------------------------------ */
+/* --- thresholds.c ----------------------------------------------------------------------------- */
 
 /* Bytes of the largest elements with which such a reduction among n members is possible: a window
  * takes one of the results, or, of prefixes, everybody's. */

@@ -89,7 +89,8 @@ hd_origin_t *hd_origin_create(uint64_t wire, const hd_span_t *span);
 void hd_origin_keep(hd_origin_t *origin);
 void hd_origin_drop(hd_origin_t *origin);
 /* Stands for a team with that origin in its endpoints' agreement of that number. agreements: the
- * list of all of these, for whoever has the team; hd_origins_drop ends it. As hd_crossing_origin. */
+ * list of all of these, for whoever has the team; hd_origins_drop ends it. As hd_crossing_origin.
+ */
 hd_origin_t *hd_origin_of_agreement(hd_origin_t *team, hd_origin_t **agreements, uint64_t wire,
                                     const hd_span_t *span, uint64_t number);
 void hd_origins_drop(hd_origin_t *origins);

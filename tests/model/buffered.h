@@ -1,5 +1,5 @@
-/* buffered.h: memory with store buffers, for models (x86-TSO): a store goes into its thread's buffer
- * and reaches memory later, in order; a thread reads its own buffer first. Cells and values are
+/* buffered.h: memory with store buffers, for models (x86-TSO): a store goes into its thread's
+ * buffer and reaches memory later, in order; a thread reads its own buffer first. Cells and values are
  * uint8_t, as all of a state is (explorer.h).
  */
 #ifndef HD_MODEL_BUFFERED_H
