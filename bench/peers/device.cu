@@ -3,11 +3,13 @@
  *     limit    collective copy: a plain copy within the memory of each participant's device
  *     naive    what one writes first: k - 1 additions, k copies; for a bcast k - 1 copies
  *     fused    the honest opponent: one kernel that reads k sources and writes k destinations, 16 bytes at a time
+ *     events   the same kernel in the order of each participant's stream: events, and a wait for one's own stream
  *     nccl     where there is nccl.h, and each participant has a device of its own: NCCL refuses two on one
  *     heddle   init, post, test, finalize
  *     heddle_on  heddle_collective_on each participant's stream, and a wait for that
  *
- * naive and fused work for participants on one device. They meet on the host; participant 0 enqueues and waits; all are told.
+ * naive, fused and events work for participants on one device. They meet on the host; participant 0 enqueues (and waits, but for
+ * events); all are told.
  * Every call takes other buffers than the one before, so that no cache keeps them (prepare). Tight loops only: what
  * the loops' buffers on the host hold is copied for verification.
  *
@@ -32,8 +34,8 @@ extern "C" {
 static const uint32_t MOST = 64;       /* participants */
 static const uint64_t MOST_SETS = 256; /* of buffers */
 
-enum variant_t { LIMIT, NAIVE, FUSED, NCCL, HEDDLE, HEDDLE_ON, VARIANTS };
-static const char *const variants[VARIANTS] = {"limit", "naive",  "fused",
+enum variant_t { LIMIT, NAIVE, FUSED, EVENTS, NCCL, HEDDLE, HEDDLE_ON, VARIANTS };
+static const char *const variants[VARIANTS] = {"limit", "naive",  "fused",    "events",
                                                "nccl",  "heddle", "heddle_on"};
 
 /* A participant: written by itself alone; the buffers are read by participant 0 after all have come. */
@@ -42,6 +44,7 @@ struct alignas(256) self_t {
     uint32_t rank;
     uint32_t device;
     cudaStream_t stream;
+    cudaEvent_t event; /* EVENTS: what comes before my call; participant 0's: the end of all */
     unsigned char *source, *destination; /* all sets */
     uint64_t source_bytes, destination_bytes, sets;
     uint64_t calls;
@@ -230,6 +233,32 @@ static void together(self_t *s, const bench_case_t *c, uint32_t root) {
     done.calls.store(call, std::memory_order_release);
 }
 
+/* Likewise, but nobody waits for the device before all is enqueued. */
+static void by_events(self_t *s, const bench_case_t *c, uint32_t root) {
+    uint64_t call = s->calls + 1;
+    uint32_t turns = 0;
+    if (s->rank != 0) {
+        require(cudaEventRecord(s->event, s->stream), "cudaEventRecord");
+        s->come.store(call, std::memory_order_release); /* likewise, and my event */
+        while (done.calls.load(std::memory_order_acquire) < call) {
+            bench_relax(&turns);
+        }
+        require(cudaStreamWaitEvent(s->stream, selves[0].event, 0), "cudaStreamWaitEvent");
+    } else {
+        for (uint32_t i = 1; i < c->participants; i++) {
+            while (selves[i].come.load(std::memory_order_acquire) < call) {
+                bench_relax(&turns);
+            }
+            require(cudaStreamWaitEvent(s->stream, selves[i].event, 0), "cudaStreamWaitEvent");
+        }
+        fused(s, c, root);
+        require(cudaGetLastError(), "launch");
+        require(cudaEventRecord(s->event, s->stream), "cudaEventRecord");
+        done.calls.store(call, std::memory_order_release);
+    }
+    require(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
+}
+
 static void by_heddle(self_t *s, const bench_case_t *c, uint32_t root) {
     const ucc_memory_type_t cuda = UCC_MEMORY_TYPE_CUDA;
     ucc_coll_args_t args;
@@ -281,6 +310,9 @@ static void call(void *self, const bench_case_t *c, uint32_t root) {
                                 cudaMemcpyDeviceToDevice, s->stream),
                 "cudaMemcpyAsync");
         require(cudaStreamSynchronize(s->stream), "cudaStreamSynchronize");
+        break;
+    case EVENTS:
+        by_events(s, c, root);
         break;
     case NCCL:
         by_nccl(s, c, root);
@@ -387,6 +419,7 @@ static void *join(const bench_options_t *o, uint32_t rank) {
     s->device = (uint32_t)(rank % devices);
     require(cudaSetDevice((int)s->device), "cudaSetDevice");
     require(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    require(cudaEventCreateWithFlags(&s->event, cudaEventDisableTiming), "cudaEventCreate");
     if (variant >= HEDDLE) {
         heddle_group_params_t params = {};
         params.endpoints = o->participants;
@@ -407,6 +440,7 @@ static void leave(void *self) {
     if (variant >= HEDDLE) {
         require_heddle(heddle_leave(s->ep), "heddle_leave");
     }
+    require(cudaEventDestroy(s->event), "cudaEventDestroy");
     require(cudaStreamDestroy(s->stream), "cudaStreamDestroy");
 }
 
@@ -423,7 +457,7 @@ static void find_devices(void) {
     int count = 0, l2 = 0;
     require(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
     require(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, 0), "cudaDeviceGetAttribute");
-    bool single = variant == NAIVE || variant == FUSED || (one != NULL && one[0] == '1');
+    bool single = (variant >= NAIVE && variant <= EVENTS) || (one != NULL && one[0] == '1');
     devices = single ? 1 : (uint64_t)count;
     l2_bytes = (uint64_t)l2;
 }
@@ -437,7 +471,7 @@ static variant_t find_variant(int argc, char **argv) {
             }
         }
     }
-    bench_fail("--variant", "limit, naive, fused, nccl, heddle, or heddle_on");
+    bench_fail("--variant", "limit, naive, fused, events, nccl, heddle, or heddle_on");
 }
 
 int main(int argc, char **argv) {

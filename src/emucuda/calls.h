@@ -43,6 +43,8 @@ EMU_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int fla
 EMU_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active);
 
 EMU_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
+EMU_API CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *parameters, int n,
+                                unsigned int flags, CUdevice device);
 EMU_API CUresult cuCtxDestroy_v2(CUcontext context);
 EMU_API CUresult cuCtxPushCurrent_v2(CUcontext context);
 EMU_API CUresult cuCtxPopCurrent_v2(CUcontext *context);

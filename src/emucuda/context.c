@@ -136,6 +136,16 @@ CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
     return emu_leave(CUDA_SUCCESS);
 }
 
+/* No multiprocessors can be set aside here. */
+CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *parameters, int n,
+                        unsigned int flags, CUdevice device) {
+    if (parameters || n != 0) {
+        CUresult status = emu_enter();
+        return status == CUDA_SUCCESS ? emu_leave(CUDA_ERROR_NOT_SUPPORTED) : status;
+    }
+    return cuCtxCreate_v2(context, flags, device);
+}
+
 CUresult cuCtxDestroy_v2(CUcontext context) {
     CUresult planted, status = emu_enter_freeing(&planted);
     if (status != CUDA_SUCCESS) {

@@ -445,6 +445,7 @@ typedef enum CUmemAllocationGranularity_flags_enum {
     CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0
 } CUmemAllocationGranularity_flags;
 typedef struct CUmemAllocationProp_st CUmemAllocationProp; /* nobody here looks into it */
+typedef struct CUexecAffinityParam_st CUexecAffinityParam; /* likewise */
 
 typedef void (*CUhostFn)(void *userData);
 typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);

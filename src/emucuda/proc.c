@@ -18,6 +18,7 @@ typedef struct form {
 /* Sorted by name, then by since. */
 static const form_t forms[] = {
     {"cuCtxCreate", 3020, (function_t)cuCtxCreate_v2, NULL},
+    {"cuCtxCreate", 11040, (function_t)cuCtxCreate_v3, NULL},
     {"cuCtxDestroy", 4000, (function_t)cuCtxDestroy_v2, NULL},
     {"cuCtxDisablePeerAccess", 4000, (function_t)cuCtxDisablePeerAccess, NULL},
     {"cuCtxEnablePeerAccess", 4000, (function_t)cuCtxEnablePeerAccess, NULL},

@@ -342,6 +342,7 @@ static inline facts_t collect_facts() {
     FIELD(CUstreamBatchMemOpParams, memoryBarrier.flags);
     FIELD(CUstreamBatchMemOpParams, pad);
     SIGNATURE(cuCtxCreate_v2, PFN_cuCtxCreate_v3020);
+    SIGNATURE(cuCtxCreate_v3, PFN_cuCtxCreate_v11040);
     SIGNATURE(cuCtxDestroy_v2, PFN_cuCtxDestroy_v4000);
     SIGNATURE(cuCtxDisablePeerAccess, PFN_cuCtxDisablePeerAccess_v4000);
     SIGNATURE(cuCtxEnablePeerAccess, PFN_cuCtxEnablePeerAccess_v4000);

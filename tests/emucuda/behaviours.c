@@ -525,7 +525,7 @@ static void make_world(bool emulates) {
         exit(77);
     }
     must(driver.deviceGet(&device, 0), "cuDeviceGet");
-    must(driver.ctxCreate(&world.other, 0, device), "cuCtxCreate");
+    must(driver.ctxCreate(&world.other, NULL, 0, 0, device), "cuCtxCreate");
     must(driver.ctxPopCurrent(NULL), "cuCtxPopCurrent");
     must(driver.devicePrimaryCtxRetain(&world.context, device), "cuDevicePrimaryCtxRetain");
     must(driver.ctxSetCurrent(world.context), "cuCtxSetCurrent");

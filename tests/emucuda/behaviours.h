@@ -15,7 +15,7 @@ typedef struct driver {
     __typeof__(&cuDriverGetVersion) driverGetVersion;
     __typeof__(&cuDevicePrimaryCtxRetain) devicePrimaryCtxRetain;
     __typeof__(&cuDevicePrimaryCtxRelease_v2) devicePrimaryCtxRelease;
-    __typeof__(&cuCtxCreate_v2) ctxCreate;
+    __typeof__(&cuCtxCreate_v3) ctxCreate;
     __typeof__(&cuCtxDestroy_v2) ctxDestroy;
     __typeof__(&cuCtxSetCurrent) ctxSetCurrent;
     __typeof__(&cuCtxGetCurrent) ctxGetCurrent;
