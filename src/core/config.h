@@ -77,6 +77,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_STRICT_EXCLUSIVE, /* bool */
     HD_CFG_LIB_DEBUG_ORDER,      /* bool */
     HD_CFG_LIB_DEBUG_MAPPINGS,   /* choice: hd_cfg_mappings_t */
+    HD_CFG_LIB_DEBUG_NODES,      /* uint: so many nodes of one machine */
     HD_CFG_LIB_TRACE,            /* string: file */
     HD_CFG_LIB_STALL,            /* double: seconds; 0: off */
     HD_CFG_LIB_TIMEOUT,          /* double: seconds; 0: off */

@@ -228,6 +228,15 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                        "different addresses, as processes of one machine would; "
                                        "far: and let no endpoint touch another one's buffers; "
                                        "pairs: as far, with one mapping for each two endpoints."},
+    [HD_CFG_LIB_DEBUG_NODES] = {.scope = HD_CFG_SCOPE_LIB,
+                                .type = HD_CFG_UINT,
+                                .name = "DEBUG_NODES",
+                                .value = "1",
+                                .min = 1,
+                                .max = 64,
+                                .meaning = "For tests of this library: the processes of one "
+                                           "machine count as those of so many, in turn. The same "
+                                           "in all processes."},
     [HD_CFG_LIB_TRACE] = {.scope = HD_CFG_SCOPE_LIB,
                           .type = HD_CFG_STRING,
                           .name = "TRACE",

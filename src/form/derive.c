@@ -68,8 +68,10 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
         }
         return hd_form_give_out(team, came, out);
     }
-    ucc_status_t status =
-        hd_form_start_meeting(team, &key, group->n, hd_group_member(group, parent->ep), included);
+    const hd_span_t *span = parent->crossing ? parent->crossing->span : NULL;
+    uint32_t here = span ? hd_span_count(span, span->mine) : group->n;
+    uint32_t me = span ? span->local_of[parent->ep] : parent->ep;
+    ucc_status_t status = hd_form_start_meeting(team, &key, here, me, included);
     if (status != UCC_OK) {
         if (!f->counted) {
             uncount_split(parent, number);

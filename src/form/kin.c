@@ -23,7 +23,7 @@ struct hd_kin {
     hd_node_offer_t *offer; /* of the leader */
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
-    bool found, ahead, watched;
+    bool found, ahead, watched, of_node;
     _Atomic bool is_scope; /* nobody joins its group: others are formed there */
     hd_birth_t *birth;     /* in the scope; NULL: there is none (any more) */
     bool said;
@@ -122,9 +122,10 @@ static void look_at(hd_kin_t *kin) {
         /* relaxed: set before anybody uses the group */
         if (!atomic_load_explicit(&kin->is_scope, memory_order_relaxed) && !has_left(kin, p)) {
             if (hd_group_poisoned(kin->group) == UCC_OK) {
-                hd_error("team of %u: the process of endpoint %u, and %u more, %s", kin->span->n,
-                         hd_span_endpoint(kin->span, p, 0), hd_span_count(kin->span, p) - 1,
-                         hd_node_describe(state));
+                hd_error("team of %u: the process of endpoint %u, and %u more, %s",
+                         kin->group->team_n,
+                         hd_group_number(kin->group, hd_span_endpoint(kin->span, p, 0)),
+                         hd_span_count(kin->span, p) - 1, hd_node_describe(state));
             }
             hd_group_poison(kin->group, UCC_ERR_IO_ERROR);
         }
@@ -460,6 +461,7 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
     kin->wire = params->wire;
     kin->since = hd_ticks();
     kin->ahead = params->ahead;
+    kin->of_node = params->of_node;
     kin->span = hd_span_create(span->n, span->process_of, hd_span_endpoint(span, span->mine, 0));
     kin->process = hd_alloc(HD_LINE, span->processes * sizeof(*kin->process));
     kin->peer = hd_alloc(HD_LINE, span->processes * sizeof(hd_node_peer_t *));
@@ -612,7 +614,7 @@ void hd_kin_is_scope(hd_kin_t *kin) {
 }
 
 const hd_span_t *hd_kin_span(const hd_group_t *group) {
-    return group->kin ? kin_of(group)->span : NULL;
+    return group->kin && !kin_of(group)->of_node ? kin_of(group)->span : NULL;
 }
 
 uint64_t hd_kin_wire(const hd_group_t *group) {

@@ -37,6 +37,9 @@ typedef struct hd_kin_params {
     uint64_t wire;                   /* names the team, the same in all of its processes */
     hd_group_t *scope;               /* NULL: whoever begins tells the others how it ends */
     bool ahead; /* with a scope: no process waits until the others have the group, too */
+    /* The span is that of one node of a team of several, whose endpoints have numbers of their own
+     * there: the group gets a crossing, too, and the team's processes are known by that. */
+    bool of_node;
 } hd_kin_params_t;
 
 /* Opens this process's door, for as long as there is one who has opened it, and sets its number,
@@ -68,8 +71,8 @@ void hd_kin_drop(void *kin);
 /* The name of a team's segment, and of its birth in its scope. */
 void hd_kin_name(uint64_t wire, uint64_t name[2]);
 
-/* Of a group: which endpoints live in which process; NULL: all live in this one, or it is not
- * shared. */
+/* Of a group: which endpoints live in which process; NULL: all live in this one, or the group is
+ * not shared, or one node's of a team of several. */
 const hd_span_t *hd_kin_span(const hd_group_t *group);
 /* Such a group's team, as its processes call it. */
 uint64_t hd_kin_wire(const hd_group_t *group);
@@ -95,8 +98,9 @@ bool hd_kin_lacks_all(const hd_group_t *group);
 
 /* The number in the team of a process's i-th endpoint. */
 static inline uint32_t hd_form_number(const hd_group_t *group, uint32_t i) {
-    const hd_span_t *span = hd_kin_span(group);
-    return span ? hd_span_endpoint(span, span->mine, i) : hd_group_number(group, i);
+    const hd_crossing_t *crossing = hd_group_crossing(group);
+    const hd_span_t *span = crossing ? crossing->span : hd_kin_span(group);
+    return span ? hd_span_endpoint(span, span->mine, i) : i;
 }
 
 #endif

@@ -158,6 +158,7 @@ static ucc_status_t meet(ucc_team_h team) {
     }
     f->group_config = hd_team_group_config(team->lib, team->sync_type, team->n);
     f->roll.group_config = &f->group_config;
+    f->roll.by_nodes = true;
     hd_roll_take(&f->roll);
     if (f->roll.trouble == UCC_OK) {
         const hd_span_t *span = f->roll.span;
@@ -204,7 +205,9 @@ ucc_status_t hd_form_call_roll(ucc_team_h team) {
     if (f->participant == 0) {
         hd_debug("team of %u endpoints in %u processes on %u hosts%s", team->n,
                  f->roll.span->processes, count_hosts(&f->roll),
-                 f->roll.together ? ", which share memory" : "");
+                 f->roll.together             ? ", which share memory"
+                 : hd_roll_is_mixed(&f->roll) ? ", which share memory by nodes"
+                                              : "");
     }
     return UCC_OK;
 }

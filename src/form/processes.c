@@ -102,6 +102,7 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
     status = status == UCC_OK ? count(roll, &team.n) : status;
     hd_group_config_t config = hd_team_group_config(lib, params->sync_type, team.n);
     roll->group_config = &config;
+    roll->by_nodes = true;
     status = status == UCC_OK ? call_roll(roll, team.n) : status;
     if (status == UCC_OK) {
         hd_group_t *group = make_group(&team);

@@ -224,13 +224,56 @@ static uint32_t slice_of(const hd_span_t *span, uint32_t bytes) {
     return (bytes + least - 1) / least;
 }
 
-/* Would all members share memory, if they can? The same at all of them. */
-static bool can_share(const hd_roll_t *roll) {
-    uint32_t i = 0;
-    while (i < roll->oob.n_oob_eps && roll->all[i].shares && roll->all[i].host == roll->mine.host) {
+/* Would members share memory, if they can: all of them, or, by nodes, two of different processes?
+ * The same at all of them, also at one that has no span. */
+static bool may_share(const hd_roll_t *roll) {
+    uint32_t n = roll->oob.n_oob_eps, i = 0;
+    const hd_record_t *all = roll->all;
+    while (i < n && all[i].shares && all[i].host == all[0].host) {
         i++;
     }
-    return i == roll->oob.n_oob_eps;
+    bool share = i == n;
+    for (i = 0; i < n && !share && roll->by_nodes; i++) {
+        for (uint32_t j = 0; j < i && all[i].shares && !share; j++) {
+            share = all[j].shares && all[j].host == all[i].host &&
+                    !hd_record_same_process(&all[i], &all[j]);
+        }
+    }
+    return share;
+}
+
+/* Do two processes live on one node, as far as their records tell? For tests (DEBUG_NODES), those
+ * of one host may live on several. */
+static bool seem_together(const hd_roll_t *roll, uint32_t p, uint32_t q) {
+    const hd_record_t *one = hd_roll_first(roll, p), *other = hd_roll_first(roll, q);
+    uint32_t nodes = (uint32_t)hd_config_uint(roll->config, HD_CFG_LIB_DEBUG_NODES);
+    return one->shares && other->shares && one->host == other->host && p % nodes == q % nodes;
+}
+
+/* Nobody shares memory. */
+static void part_all(hd_roll_t *roll) {
+    roll->nodes = roll->span->processes;
+    for (uint32_t p = 0; p < roll->nodes; p++) {
+        roll->node_of[p] = p;
+    }
+}
+
+/* Finds the nodes. If there are several, reductions have the bits of their grouping: so with
+ * REPRODUCIBLE=placement nobody shares memory then. */
+static void find_nodes(hd_roll_t *roll) {
+    int bits = hd_config_choice(roll->config, HD_CFG_LIB_REPRODUCIBLE);
+    roll->nodes = 0;
+    for (uint32_t p = 0; p < roll->span->processes; p++) {
+        uint32_t q = 0;
+        while (q < p && (roll->node_of[q] != q || !seem_together(roll, p, q))) {
+            q++;
+        }
+        roll->node_of[p] = q;
+        roll->nodes += q == p;
+    }
+    if (roll->nodes > 1 && (!roll->by_nodes || bits == HD_CFG_REPRODUCIBLE_PLACEMENT)) {
+        part_all(roll);
+    }
 }
 
 /* Allocates all that is needed after the accounts, for addresses of so many bytes. */
@@ -250,8 +293,9 @@ static void make_room(hd_roll_t *roll, uint32_t bytes) {
 void hd_roll_take(hd_roll_t *roll) {
     uint32_t n = roll->oob.n_oob_eps, lowest = 0;
     const hd_record_t **sorted = (const hd_record_t **)(void *)hd_roll_words(roll);
-    uint32_t *process_of = roll->place_of = hd_alloc(HD_LINE, n * sizeof(*process_of));
-    roll->step = can_share(roll) ? HD_ROLL_DOOR : HD_ROLL_OPEN;
+    uint32_t *process_of = roll->place_of = hd_alloc(HD_LINE, 2 * n * sizeof(*process_of));
+    roll->node_of = process_of ? process_of + n : NULL;
+    roll->step = may_share(roll) ? HD_ROLL_DOOR : HD_ROLL_OPEN;
     roll->waited = (hd_stall_t){0};
     for (uint32_t i = 0; i < n; i++) {
         sorted[i] = &roll->all[i];
@@ -271,6 +315,7 @@ void hd_roll_take(hd_roll_t *roll) {
     for (uint32_t i = 0; i < n; i++) {
         roll->place_of[roll->all[i].number] = i;
     }
+    find_nodes(roll);
     make_room(roll, ROOM);
 }
 
@@ -290,43 +335,103 @@ static ucc_status_t tell_door(hd_roll_t *roll) {
     return tell(roll);
 }
 
-/* Returns UCC_OK, or why a member can't go on (logged). *all: they have all given a number. */
-static ucc_status_t read_numbers(const hd_roll_t *roll, bool *all) {
-    *all = true;
+/* The processes of that node become nodes of their own. */
+static void part_node(hd_roll_t *roll, uint32_t node) {
+    for (uint32_t p = node + 1; p < roll->span->processes; p++) {
+        if (roll->node_of[p] == node) {
+            roll->node_of[p] = p;
+            roll->nodes++;
+        }
+    }
+}
+
+/* All have told a number; one that is 0 parts the node of its process. Returns UCC_OK, or why a
+ * member can't go on (logged). */
+static ucc_status_t read_numbers(hd_roll_t *roll) {
     if (!roll->span) {
         return hd_roll_blame(roll, roll->mine.number, (int32_t)roll->trouble);
     }
+    uint32_t nodes = roll->nodes;
     for (uint32_t i = 0; i < roll->span->n; i++) {
         const hd_account_t *told = &roll->told[roll->place_of[i]];
         if (told->status != UCC_OK) {
             return hd_roll_blame(roll, i, told->status);
         }
-        *all = *all && told->bytes != 0;
+        if (told->bytes == 0) {
+            part_node(roll, roll->node_of[roll->span->process_of[i]]);
+        }
+    }
+    if (roll->nodes > nodes) {
+        hd_info("processes of one machine can't share memory: they use the network");
     }
     return UCC_OK;
+}
+
+static bool is_alone(const hd_roll_t *roll) {
+    uint32_t mine = roll->node_of[roll->span->mine], here = 0;
+    for (uint32_t p = 0; p < roll->span->processes; p++) {
+        here += roll->node_of[p] == mine;
+    }
+    return here == 1;
+}
+
+/* Returns the span of the endpoints of this process's node, by their numbers there. NULL: no memory
+ * (logged). */
+static hd_span_t *span_of_node(const hd_roll_t *roll, const hd_span_t *all) {
+    uint32_t *process_of = hd_alloc(HD_LINE, all->n * sizeof(*process_of)), n = 0, me = 0;
+    for (uint32_t e = 0; process_of && e < all->n; e++) {
+        uint32_t p = all->process_of[e];
+        me = e == hd_span_endpoint(all, all->mine, 0) ? n : me;
+        if (roll->node_of[p] == roll->node_of[all->mine]) {
+            process_of[n++] = p;
+        }
+    }
+    hd_span_t *span = process_of ? hd_span_create(n, process_of, me) : NULL;
+    if (!process_of) {
+        hd_error("no memory for a node of a team of %u", all->n);
+    }
+    hd_free(process_of);
+    return span;
+}
+
+/* Names the memory of this process's node. */
+static uint64_t name_of_node(const hd_roll_t *roll) {
+    uint64_t serial = hd_roll_serial(roll);
+    return roll->nodes == 1 ? serial : hd_hash_mix(serial, roll->node_of[roll->span->mine]);
 }
 
 /* For the meeting of this process's members, of which the first to come does it. NULL: no memory.
  * */
 static void *begin_kin(void *arg) {
     const hd_roll_t *roll = arg;
-    uint32_t n = roll->span->processes;
+    const hd_span_t *all = roll->of_endpoints ? roll->of_endpoints : roll->span;
+    uint32_t n = roll->span->processes, mine = roll->node_of[roll->span->mine], of_node = 0;
     hd_kin_process_t *process = hd_alloc(HD_LINE, n * sizeof(*process));
     for (uint32_t p = 0; process && p < n; p++) {
         const hd_record_t *first = hd_roll_first(roll, p);
-        process[p] = (hd_kin_process_t){.identity = {first->process[0], first->process[1]},
-                                        .door = address_bytes(roll, p)};
+        if (roll->node_of[p] == mine) { /* they are numbered alike in the team and on the node */
+            process[of_node++] = (hd_kin_process_t){
+                .identity = {first->process[0], first->process[1]}, .door = address_bytes(roll, p)};
+        }
     }
-    hd_kin_params_t params = {.span = roll->of_endpoints ? roll->of_endpoints : roll->span,
+    hd_span_t *part = of_node < n && process ? span_of_node(roll, all) : NULL;
+    hd_kin_params_t params = {.span = part ? part : all,
                               .process = process,
                               .config = roll->group_config,
-                              .wire = hd_roll_serial(roll)};
-    hd_kin_t *kin = process ? hd_kin_begin(&params) : NULL;
+                              .wire = name_of_node(roll),
+                              .of_node = part};
+    hd_kin_t *kin = part || of_node == n ? hd_kin_begin(&params) : NULL;
+    hd_free(part);
     hd_free(process);
     return kin;
 }
 
 static ucc_status_t share(hd_roll_t *roll) {
+    if (is_alone(roll)) {
+        roll->account.bytes = 0;
+        roll->step = HD_ROLL_SHARED;
+        return tell(roll);
+    }
     if (!roll->kin) {
         roll->kin = roll->meeting ? hd_meeting_memory(roll->meeting, begin_kin, roll, hd_kin_drop)
                                   : begin_kin(roll);
@@ -336,27 +441,30 @@ static ucc_status_t share(hd_roll_t *roll) {
         return status;
     }
     if (status < 0) { /* nobody waits for it */
-        hd_kin_refuse(roll->door, hd_roll_serial(roll));
+        hd_kin_refuse(roll->door, name_of_node(roll));
     }
     roll->account.bytes = status == UCC_OK;
     roll->step = HD_ROLL_SHARED;
     return tell(roll);
 }
 
-/* The doors' numbers have come, or whether all share memory: goes on. */
+/* The doors' numbers have come, or which nodes share memory: goes on. */
 static ucc_status_t read_shares(hd_roll_t *roll) {
-    bool all;
-    ucc_status_t status = read_numbers(roll, &all);
-    if (status == UCC_OK && all && roll->step == HD_ROLL_DOORS) {
+    ucc_status_t status = read_numbers(roll);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (roll->nodes == roll->span->processes) {
+        roll->step = HD_ROLL_OPEN;
+    } else if (roll->step == HD_ROLL_DOORS) {
         roll->step = HD_ROLL_SHARE;
-    } else if (status == UCC_OK && all) {
+    } else if (roll->nodes == 1) {
         roll->together = true;
         roll->step = HD_ROLL_OVER;
-    } else if (status == UCC_OK) {
-        hd_info("the processes of one machine can't share memory: they use the network");
+    } else {
         roll->step = HD_ROLL_OPEN;
     }
-    return status;
+    return UCC_OK;
 }
 
 /* --- the network ------------------------------------------------------------------------------ */
@@ -445,7 +553,7 @@ static ucc_status_t read_accounts(hd_roll_t *roll) {
 static ucc_status_t go_on(hd_roll_t *roll) {
     ucc_status_t status = hd_roll_taken(roll);
     if (status != UCC_OK) {
-        if (roll->step == HD_ROLL_SHARED) {
+        if (roll->step == HD_ROLL_SHARED && roll->door) {
             hd_kin_progress(roll->door); /* other processes may need this one */
         }
         return status;
@@ -475,6 +583,10 @@ ucc_status_t hd_roll_call(hd_roll_t *roll) {
 
 ucc_status_t hd_roll_call_through(hd_roll_t *roll) {
     return wait_for(roll, hd_roll_call);
+}
+
+bool hd_roll_has_node(const hd_roll_t *roll) {
+    return hd_roll_is_mixed(roll) && !is_alone(roll);
 }
 
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll) {

@@ -6,10 +6,11 @@
  *      records   every member has the same records afterwards, and reads them the same way. So all
  *                members go the same way together from now on
  *      take      makes the span, and all memory that the rest needs
- *      doors     if all seem to live on one node, and would share memory: a second exchange, by
- *                which each learns the numbers of all processes' doors (kin.h)
- *      share     every process gets the memory that its team shares, or does not; a third exchange
- *                tells. If all have it, the roll is over
+ *      doors     if several processes seem to live on one node, and would share memory: a second
+ *                exchange, by which each learns the numbers of all processes' doors (kin.h)
+ *      share     every process gets the memory that its node shares, or does not; a third exchange
+ *                tells. Of a node of which a process has none, each process becomes a node of its
+ *                own. If there is one node, the roll is over
  *      open      every member gets the process's network; the first member to come makes it. Each
  *                has a reference, so the address stays what it is until the last of them is done
  *      accounts  an exchange: how each member got on, and how long its process's address is.
@@ -70,8 +71,8 @@ uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n);
 
 typedef struct hd_account {
     int32_t status;
-    /* length of its process's address; number of its door, 0: it has none; or 1: it shares memory
-     * */
+    /* length of its process's address; number of its door, 0: it has none; or 1: it has the memory
+     * that its node shares */
     uint32_t bytes;
 } hd_account_t;
 
@@ -109,11 +110,15 @@ typedef struct hd_roll {
      * process; the meeting of the process's members, NULL: this is the only one; and, where members
      * are processes, the span of their endpoints, which is the roll's. */
     const hd_group_config_t *group_config;
+    bool by_nodes; /* also if they live on several nodes: each shares what it can */
     hd_meeting_t *meeting;
     hd_span_t *of_endpoints;
-    hd_node_t *door;           /* open until the roll ends */
-    hd_kin_t *kin;             /* what the process's members share; the meeting's, or this one's */
-    bool together;             /* in the end: all processes share memory, and there is no network */
+    hd_node_t *door; /* open until the roll ends */
+    hd_kin_t *kin;   /* what the process's members share; the meeting's, or this one's */
+    bool together;   /* in the end: all processes share memory, and there is no network */
+    /* By process: the lowest process of its node, as far as is known; behind the places. In the
+     * end, `nodes` says how many there are; as many as processes: nobody shares memory. */
+    uint32_t *node_of, nodes;
     uint32_t room;             /* bytes of addresses that there is memory for, the same at all */
     uint32_t slice;            /* bytes of a slice */
     uint8_t *slices;           /* what all gave to the last exchange, by place; this member's */
@@ -167,6 +172,12 @@ ucc_status_t hd_roll_call(hd_roll_t *roll);
 ucc_status_t hd_roll_call_through(hd_roll_t *roll);
 /* Returns the record of a process's lowest member. */
 const hd_record_t *hd_roll_first(const hd_roll_t *roll, uint32_t process);
+/* In the end: do some processes share memory, and others don't? */
+static inline bool hd_roll_is_mixed(const hd_roll_t *roll) {
+    return !roll->together && roll->nodes > 0 && roll->nodes < roll->span->processes;
+}
+/* And is this process one of the former? Then roll->kin has the group of its node. */
+bool hd_roll_has_node(const hd_roll_t *roll);
 /* Called in the end: returns the processes as the net knows them, by number, in one block with
  * their addresses, which is the caller's then (hd_free). */
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll);

@@ -161,7 +161,10 @@ static uint64_t *labels_of(const ucc_team_h team, const hd_record_t *names) {
 ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd_group_t **out) {
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_span_config(team->lib, team->sync_type);
-    hd_group_t *group = hd_group_create(hd_span_count(f->roll.span, f->roll.span->mine), &config);
+    bool shared = hd_roll_has_node(&f->roll);
+    hd_group_t *group =
+        shared ? hd_kin_found(f->roll.kin)
+               : hd_group_create(hd_span_count(f->roll.span, f->roll.span->mine), &config);
     uint64_t *labels = labels_of(team, names);
     uint64_t *in_origin = f->origin ? hd_alloc(HD_LINE, team->n * sizeof(*in_origin)) : NULL;
     ucc_status_t status = UCC_ERR_NO_MEMORY;
@@ -170,11 +173,15 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
     }
     if (group && labels && (in_origin || !f->origin)) {
         uint32_t terms = hd_record_terms(team->lib->config, group->two_sided, team->n);
-        status = hd_crossing_create(group, f->roll.span, f->roll.net, f->wire, f->process, labels,
-                                    terms, f->origin, in_origin, team->lib->config);
+        status = hd_crossing_create(
+            group, f->roll.span, hd_roll_is_mixed(&f->roll) ? f->roll.node_of : NULL, f->roll.net,
+            f->wire, f->process, labels, terms, f->origin, in_origin, team->lib->config);
     }
     if (status != UCC_OK) {
-        if (group) { /* nobody has joined it, nor has any other process greeted it */
+        if (group) { /* nobody has joined it here, nor has any other process greeted it */
+            if (shared) {
+                hd_group_poison(group, status);
+            }
             hd_home_unpin(&group->home);
         }
         hd_free(labels);

@@ -87,7 +87,9 @@ static ucc_status_t take_reducer(hd_op_t *op, const ucc_coll_args_t *args) {
 
 /* Of the user's reductions: others have small elements. */
 static ucc_status_t check_element(const hd_op_t *op) {
-    size_t most = hd_far_most(op->group, &op->call, op->n);
+    const hd_crossing_t *crossing = op->team->crossing;
+    size_t most = crossing && crossing->nodes ? hd_ferry_most(crossing)
+                                              : hd_far_most(op->group, &op->call, op->n);
     return op->call.element <= most
                ? UCC_OK
                : hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED,
@@ -275,7 +277,15 @@ static ucc_status_t take_call(hd_request_t *r, const ucc_coll_args_t *args) {
 static __attribute__((noinline)) ucc_status_t cross(hd_request_t *r) {
     hd_op_t *op = &r->op;
     hd_crossing_t *crossing = op->team->crossing;
-    op->span = r->subset ? hd_crossing_set(crossing, r->subset) : crossing->span;
+    const hd_nodes_t *nodes = crossing->nodes;
+    if (nodes && r->subset) {
+        nodes = hd_crossing_node_set(crossing, r->subset);
+        op->span = nodes ? nodes->span : NULL;
+    } else if (nodes) {
+        op->span = nodes->span;
+    } else {
+        op->span = r->subset ? hd_crossing_set(crossing, r->subset) : crossing->span;
+    }
     if (!op->span) {
         return UCC_ERR_NO_MEMORY;
     }

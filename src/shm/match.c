@@ -68,7 +68,8 @@ struct hd_match {
     uint32_t n_shards;       /* a power of two */
     hd_ordinals_t *ordinals; /* by shard, under its guard; of spanning groups, else NULL */
     seat_t *seat;            /* by number; NULL: not in a mapping */
-    hd_lock_t lock;          /* guards the making of boards of this mapping from their seats */
+    hd_lock_t lock;    /* guards the making of boards of this mapping from their seats, and `own` */
+    hd_ordinals_t own; /* in a mapping of a group with something outside: see name_here */
     /* this mapping's boards: number b is in chunk c, which has 2^c of them, at b - 2^c */
     _Atomic(_Atomic(hd_board_t *) *) chunk[CHUNKS];
 };
@@ -243,6 +244,7 @@ void hd_match_destroy(hd_match_t *match) {
         hd_free(match->table);
         hd_free(match->shard);
     }
+    hd_ordinals_end(&match->own);
     hd_free(match->ordinals);
     hd_free(match);
 }
@@ -552,26 +554,57 @@ static hd_board_t *join_or_open(hd_match_t *match, const label_t *label, uint32_
     return board;
 }
 
+static bool recurs(const label_t *label) {
+    return label->class == HD_MATCH_TAG || label->class == HD_MATCH_ACTIVE_SET;
+}
+
+/* By a member that has just joined, where several processes share the board and others are told its
+ * exchange's name. Each process counts the uses that it takes part in: an exchange has members in
+ * all the processes that tell its name, and each joins those of one label in their order, so that
+ * all come to the same numbers. False: no memory (logged). */
+static bool name_here(hd_match_t *match, hd_board_t *board, const label_t *label) {
+    hd_lock(&match->lock);
+    if (board->named != board->head->use) {
+        board->named = board->head->use;
+        board->ordinal = hd_ordinals_next(&match->own, label);
+    }
+    bool named = board->ordinal != 0;
+    hd_unlock(&match->lock);
+    return named;
+}
+
+static hd_board_t *join(hd_group_t *group, const label_t *label, uint32_t me, uint32_t depth);
+
 hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match_class_t class,
                           uint64_t key, uint32_t me) {
     label_t label = {.class = class, .key = key};
-    hd_match_t *match = group->match;
     if (subset) {
         label.subset = *subset;
     }
-    shard_t *shard = &match->shard[shard_number(match, &label)];
+    hd_board_t *board =
+        join(group, &label, me, class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
+    if (board && group->match->seat && group->outside && recurs(&label) &&
+        !name_here(group->match, board, &label)) {
+        hd_group_poison(group, UCC_ERR_NO_MEMORY); /* the others count on this member */
+        return NULL;
+    }
+    return board;
+}
+
+static hd_board_t *join(hd_group_t *group, const label_t *label, uint32_t me, uint32_t depth) {
+    hd_match_t *match = group->match;
+    shard_t *shard = &match->shard[shard_number(match, label)];
     if (!enter(match, &shard->guard)) {
         return NULL;
     }
-    found_t found = find(match, shard, &label, me);
+    found_t found = find(match, shard, label, me);
     hd_board_t *board = found.number ? join_locked(match, shard, found, me) : NULL;
     leave(match, &shard->guard);
     if (found.number) {
         return board;
     }
-    hd_board_t *spare = take_board(group, label.subset.local,
-                                   class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
-    return spare ? join_or_open(match, &label, me, spare) : NULL;
+    hd_board_t *spare = take_board(group, label->subset.local, depth);
+    return spare ? join_or_open(match, label, me, spare) : NULL;
 }
 
 bool hd_match_has_joined(const hd_board_t *board, uint32_t i) {
@@ -641,7 +674,9 @@ hd_exchange_name_t hd_op_exchange_name(const hd_op_t *op) {
         return (hd_exchange_name_t){HD_MATCH_NUMBERED, op->place.k, 1, NULL};
     }
     const label_t *label = &board->entry->label;
-    uint64_t ordinal = label->class == HD_MATCH_PERSISTENT ? op->place.k : board->head->ordinal;
+    bool here = board->group->match->seat && board->group->outside; /* see name_here */
+    uint64_t counted = !here ? board->head->ordinal : recurs(label) ? board->ordinal : 1;
+    uint64_t ordinal = label->class == HD_MATCH_PERSISTENT ? op->place.k : counted;
     return (hd_exchange_name_t){label->class, label->key, ordinal,
                                 board->head->subset.n ? &board->head->subset : NULL};
 }

@@ -454,6 +454,8 @@ const char *hd_plan_name(const hd_plan_t *plan) {
                                               : hd_regime_name((hd_regime_t)plan->regime);
     case HD_PATH_PUT:
         return "put";
+    case HD_PATH_FERRY:
+        return "ferry";
     case HD_PATH_DEVICE:
         return "device";
     }

@@ -40,7 +40,9 @@ typedef enum hd_path {
     HD_PATH_MIXED,  /* nobody knows all sizes: each source decides for itself, and its lane tells */
     HD_PATH_FAR,    /* as ENGINE, where not all reach all buffers: through windows (far.c) */
     HD_PATH_PUT,    /* written straight into the peers' symmetric memory */
-    HD_PATH_DEVICE  /* as ENGINE, whose units enqueue what devices do */
+    HD_PATH_DEVICE, /* as ENGINE, whose units enqueue what devices do */
+    HD_PATH_FERRY /* in rounds, by way of memory of the node, which one of its processes sends from
+                     * and receives into (span/ferry.c) */
 } hd_path_t;
 
 /* How it becomes known that all are there. */

@@ -248,6 +248,7 @@ typedef struct hd_exchange {
     _Atomic uint64_t far;         /* 1 + the set of windows that it has; 0: none (far.c) */
     /* outer line: only for exchanges that go on outside the group (outer.h) */
     alignas(HD_LINE) _Atomic uint64_t outer;
+    _Atomic uint64_t ferry; /* key:48 | 1 + the area that it has (span/ferry.c) */
 } hd_exchange_t;
 
 _Static_assert(offsetof(hd_exchange_t, result) + HD_RESULT_MAX <= HD_LINE &&
@@ -296,6 +297,7 @@ struct hd_board {
     hd_shared_t **shared; /* by number; likewise, or where they lie in this mapping */
     hd_head_t *head;
     struct hd_match_entry *entry; /* boards found by matching (match.c) */
+    uint64_t named, ordinal;      /* of those, in a mapping: the last use that was named, and how */
     uint8_t *at; /* where all of the shared memory above lies in a mapping; NULL: in none */
     size_t entry_bytes;
 };
@@ -312,6 +314,8 @@ typedef struct hd_common {
     _Atomic uint32_t joined;     /* endpoints whose members are in place; HD_GROUP_ABANDONED */
     _Atomic bool said_mismatch;  /* which is one line, whoever finds it */
     _Atomic uint64_t given_away; /* bytes of the mapping that boards have (mapping.c) */
+    _Atomic uint64_t ferries; /* where the table of areas lies, from the base (span/ferry.c); 0: not
+                              * made yet */
 } hd_common_t;
 
 typedef struct hd_group_config {

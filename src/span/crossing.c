@@ -370,6 +370,29 @@ const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set
     return found;
 }
 
+const hd_nodes_t *hd_crossing_node_set(hd_crossing_t *crossing, const hd_subset_t *set) {
+    /* acquire: pairs with the release below; entries are immutable */
+    hd_nodes_t *first = atomic_load_explicit(&crossing->node_sets, memory_order_acquire);
+    const hd_span_t *processes = hd_crossing_set(crossing, set);
+    hd_nodes_t *made = NULL;
+    for (const hd_nodes_t *n = first; n; n = n->next) {
+        if (find_set(n->span, set) == n->span) {
+            return n;
+        }
+    }
+    hd_span_t *span = processes ? hd_span_of_set(crossing->nodes->span, set) : NULL;
+    made = span ? hd_nodes_create(processes, span) : NULL;
+    if (!made) {
+        return NULL;
+    }
+    do { /* another thread's of the same set is as good: then one is kept that nobody finds */
+        made->next = first;
+        /* release: publishes the nodes */
+    } while (!atomic_compare_exchange_weak_explicit(&crossing->node_sets, &first, made,
+                                                    memory_order_release, memory_order_acquire));
+    return made;
+}
+
 /* --- failing ---------------------------------------------------------------------------------- */
 
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why) {
@@ -447,6 +470,26 @@ static void release(hd_outer_memory_t *memory) {
         next = set->next;
         hd_free(set);
     }
+    hd_nodes_t *nodes = atomic_load_explicit(&crossing->node_sets, memory_order_relaxed);
+    for (hd_nodes_t *next; nodes; nodes = next) {
+        next = nodes->next;
+        hd_nodes_free(nodes);
+    }
+    hd_nodes_free(crossing->nodes);
+    for (uint32_t a = 0; a < HD_FERRY_AREAS; a++) {
+        /* relaxed: as above */
+        hd_outer_memory_t *ferry = atomic_load_explicit(&crossing->ferry[a], memory_order_relaxed);
+        if (ferry) {
+            ferry->release(ferry);
+        }
+    }
+    /* relaxed: as above */
+    hd_ferry_block_t *block = atomic_load_explicit(&crossing->ferry_blocks, memory_order_relaxed);
+    for (hd_ferry_block_t *next; block; block = next) {
+        next = block->next;
+        hd_free(block);
+    }
+    hd_free(crossing->labels);
     hd_origins_drop(crossing->agreements);
     hd_origin_drop(crossing->origin);
     hd_free(crossing->in_origin);
@@ -473,14 +516,39 @@ static void look_who_is_here(hd_crossing_t *crossing) {
     }
 }
 
-ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
-                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
-                                hd_origin_t *origin, uint64_t *in_origin,
-                                const hd_config_t *config) {
+/* Makes the team's nodes. NULL: no memory (logged). */
+static hd_nodes_t *make_nodes(const hd_span_t *span, const uint32_t *node_of) {
+    uint32_t *of = hd_alloc(HD_LINE, span->n * sizeof(*of));
+    for (uint32_t e = 0; of && e < span->n; e++) {
+        of[e] = node_of[span->process_of[e]];
+    }
+    uint32_t me = hd_span_endpoint(span, span->mine, 0);
+    hd_span_t *by_node = of ? hd_span_create(span->n, of, me) : NULL;
+    hd_free(of);
+    return by_node ? hd_nodes_create(span, by_node) : NULL;
+}
+
+/* The group gets to know which of the team's endpoints are its own, and their names. */
+static void number_group(hd_group_t *group, hd_crossing_t *crossing, uint64_t *labels) {
+    const hd_span_t *span = crossing->nodes ? crossing->nodes->span : crossing->span;
+    if (hd_group_is_mapped(group)) { /* its own lie in memory that it shares */
+        crossing->labels = labels;
+    } else {
+        hd_free(group->labels);
+    }
+    group->labels = labels;
+    group->numbers = span->endpoint + span->first[span->mine];
+    group->team_n = span->n;
+}
+
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32_t *node_of,
+                                hd_net_t *net, uint64_t wire, const hd_net_process_t *process,
+                                uint64_t *labels, uint32_t terms, hd_origin_t *origin,
+                                uint64_t *in_origin, const hd_config_t *config) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint32_t n = span->processes, here = hd_span_count(span, span->mine);
     size_t swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
-    bool swaps = n <= HD_SWAP_PROCESSES && !group->two_sided && swap_most > 0;
+    bool swaps = n <= HD_SWAP_PROCESSES && !group->two_sided && swap_most > 0 && !node_of;
     size_t places = swaps && here > 1 ? HD_SWAP_SLOTS : 0;
     size_t bytes = places * sizeof(hd_swap_place_t) + n * sizeof(*process);
     hd_crossing_t *crossing = hd_alloc(HD_LINE, sizeof(*crossing) + bytes);
@@ -489,8 +557,12 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     } else if (crossing) {
         origin = hd_origin_create(wire, span);
     }
-    if (!crossing || !origin) {
+    if (crossing && origin && node_of) {
+        crossing->nodes = make_nodes(span, node_of);
+    }
+    if (!crossing || !origin || (node_of && !crossing->nodes)) {
         hd_error("no memory for a team of %u processes", n);
+        hd_origin_drop(origin);
         hd_free(crossing);
         return UCC_ERR_NO_MEMORY;
     }
@@ -527,14 +599,12 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *ne
     ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
     if (status != UCC_OK) {
         hd_origin_drop(origin);
+        hd_nodes_free(crossing->nodes);
         hd_free(crossing);
         return status;
     }
     look_who_is_here(crossing);
-    hd_free(group->labels);
-    group->labels = labels;
-    group->numbers = span->endpoint + span->first[span->mine];
-    group->team_n = span->n;
+    number_group(group, crossing, labels);
     group->outside = &crossing->memory;
     group->home.roomy = !crossing->crowded;
     group->home.fd_waiter = hd_net_fd_waiter();

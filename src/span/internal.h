@@ -10,6 +10,7 @@
  *   flight_blocks.c, flight_operands.c, flight_whole.c    the passages: one group of collectives in
  *                                                         each file
  *   flight.c           how a flight lives: the stage that shm calls, and the steps of its legs
+ *   ferry_rounds.c, ferry.c    teams of several nodes, of which some have several processes
  *   swap_parts.c       what is in the messages of a swap
  *   swap.c             how a swap lives, and by which of the two a call crosses processes
  *
@@ -258,6 +259,13 @@ void hd_flight_follow(hd_op_t *op);
 /* The stage's `pump` and `closed` (hd_outer_t), also of swaps. */
 uint8_t hd_flight_pump(hd_op_t *op);
 void hd_flight_closed(hd_op_t *op, ucc_status_t why);
+
+/* --- ferry.c (ferry.h): what crosses nodes with several processes --------------------------------------- */
+
+/* Returns the plan of an operation of a crossing that has nodes. */
+hd_plan_t hd_ferry_plan(const hd_op_t *op);
+/* Sets op->outer and op->start of it. */
+void hd_ferry_follow(hd_op_t *op);
 
 /* --- swap_parts.c: what crosses processes in a swap, as bytes --------------------------------- */
 

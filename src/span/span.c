@@ -168,6 +168,39 @@ hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set) {
     return span;
 }
 
+void hd_nodes_free(hd_nodes_t *nodes) {
+    if (nodes) {
+        hd_free(nodes->span);
+        hd_free(nodes);
+    }
+}
+
+hd_nodes_t *hd_nodes_create(const hd_span_t *processes, hd_span_t *span) {
+    uint32_t n = span->processes;
+    size_t lists = ((size_t)n + 1 + processes->processes) * sizeof(uint32_t);
+    hd_nodes_t *nodes = hd_alloc(HD_LINE, sizeof(*nodes) + lists);
+    if (!nodes) {
+        hd_error("no memory for the list of nodes of %u endpoints", span->n);
+        hd_free(span);
+        return NULL;
+    }
+    *nodes = (hd_nodes_t){.span = span, .least = processes->processes};
+    nodes->first = (uint32_t *)(void *)(nodes + 1);
+    nodes->process = nodes->first + n + 1;
+    for (uint32_t node = 0, at = 0; node < n; node++) {
+        nodes->first[node] = at;
+        for (uint32_t p = 0; p < processes->processes; p++) {
+            if (span->process_of[hd_span_endpoint(processes, p, 0)] == node) {
+                nodes->process[at++] = processes->team_process ? processes->team_process[p] : p;
+            }
+        }
+        nodes->first[node + 1] = at;
+        uint32_t here = at - nodes->first[node];
+        nodes->least = here < nodes->least ? here : nodes->least;
+    }
+    return nodes;
+}
+
 /* Returns all members of that process, or only the root, if it is one of them. */
 static hd_members_t members(const hd_span_t *span, const hd_call_t *call, uint32_t process,
                             bool only_root) {

@@ -66,6 +66,29 @@ hd_span_t *hd_span_create(uint32_t n, const uint32_t *process_of, uint32_t my_en
 /* The same of an active set of the team, which must have a member in this process. */
 hd_span_t *hd_span_of_set(const hd_span_t *team, const hd_subset_t *set);
 
+/* The NODES of a team or of an active set, if some processes of the team share memory and others
+ * don't (form/roll.h): the processes of a node have one group, and what crosses goes between nodes,
+ * by one process of each, its CARRIER. */
+typedef struct hd_nodes {
+    hd_span_t *span; /* which endpoints live on which node: each counts as a process there */
+    uint32_t least;  /* processes of the node that has the fewest */
+    /* by node, with one entry more: where its processes begin in `process`, which has their numbers
+     * in the team, ascending on each node */
+    uint32_t *first, *process;
+    struct hd_nodes *next; /* in the crossing's list of those of active sets */
+} hd_nodes_t;
+
+/* Returns the process that carries the number-th piece of work for that node. All processes find
+ * the same ones, without a message. */
+static inline uint32_t hd_nodes_carrier(const hd_nodes_t *nodes, uint32_t node, uint64_t number) {
+    return nodes->process[nodes->first[node] + number % nodes->least];
+}
+
+/* Makes the nodes of these processes' endpoints. span: theirs, by node; taken over, also on an
+ * error. NULL: no memory (logged). */
+hd_nodes_t *hd_nodes_create(const hd_span_t *processes, hd_span_t *span);
+void hd_nodes_free(hd_nodes_t *nodes);
+
 /* A team that was not made of the survivors of another one, as those know it that were made of its
  * own, one after the other (form/shrink.c): shared by the crossings of all of them in this
  * process. */
@@ -130,6 +153,13 @@ typedef struct hd_swap_place {
  * the team has failed. */
 typedef enum hd_greeting { HD_GREETED_NOT = 0, HD_GREETING, HD_GREETED } hd_greeting_t;
 
+/* Memory of areas follows it. A list that only grows. */
+typedef struct hd_ferry_block {
+    alignas(HD_LINE_PAIR) struct hd_ferry_block *next;
+} hd_ferry_block_t;
+
+enum { HD_FERRY_AREAS = 64 }; /* exchanges of a node that are under way at a time (ferry.c) */
+
 enum { HD_WARM_PROCESSES = 16 }; /* most processes of a team whose ways are warmed */
 
 struct hd_crossing {
@@ -145,7 +175,14 @@ struct hd_crossing {
     hd_outer_memory_t memory;
     hd_group_t *group;
     hd_span_t *span;
-    hd_net_t *net;       /* the crossing has a reference */
+    hd_net_t *net; /* the crossing has a reference */
+    /* NULL: each process is a node, and has a group of its own */
+    hd_nodes_t *nodes;
+    _Atomic(hd_nodes_t *) node_sets; /* of active sets, as `sets` */
+    uint64_t *labels;                /* of the group, which does not free them then */
+    /* by area (ferry.c), NULL: not needed yet; and, of a process that is a node, the areas' memory */
+    _Atomic(hd_outer_memory_t *) ferry[HD_FERRY_AREAS];
+    _Atomic(hd_ferry_block_t *) ferry_blocks;
     bool placement;      /* reductions must have the bits of one process, wherever endpoints live */
     bool ahead;          /* endpoints go on before all processes are there (crossing.c) */
     hd_net_team_t *team; /* the net accepts messages for it from its creation on */
@@ -179,14 +216,15 @@ struct hd_crossing {
     hd_swap_place_t swap_place[];
 };
 
-/* Makes a crossing and hangs it on a group that nobody has joined yet. process: the span's
- * processes, by number. origin: where the team comes from, and in_origin its endpoints' numbers
+/* Makes a crossing and hangs it on a group that nobody has joined yet. node_of: by process, any
+ * numbers that tell nodes apart, if the group is a node's; NULL: it is a process's. process: the
+ * span's processes, by number. origin: where the team comes from, and in_origin its endpoints' numbers
  * there; NULL, both: from nowhere. On success the span, the caller's reference to the net and
  * in_origin belong to the crossing, and the labels (the user's names of endpoints) to the group. */
-ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, hd_net_t *net, uint64_t wire,
-                                const hd_net_process_t *process, uint64_t *labels, uint32_t terms,
-                                hd_origin_t *origin, uint64_t *in_origin,
-                                const hd_config_t *config);
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32_t *node_of,
+                                hd_net_t *net, uint64_t wire, const hd_net_process_t *process,
+                                uint64_t *labels, uint32_t terms, hd_origin_t *origin,
+                                uint64_t *in_origin, const hd_config_t *config);
 /* Returns the crossing whose `memory` this is. */
 static inline hd_crossing_t *hd_crossing_of(hd_outer_memory_t *memory) {
     return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));
@@ -213,12 +251,16 @@ bool hd_crossing_lingers(hd_crossing_t *crossing);
 /* Returns the span of an active set of the team, made at the first call; it is the crossing's. Any
  * thread. NULL: no memory (logged). */
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
+/* The same for a crossing that has nodes: theirs. */
+const hd_nodes_t *hd_crossing_node_set(hd_crossing_t *crossing, const hd_subset_t *set);
 /* Tells the other processes that the team has failed; further calls do nothing. Any thread. */
 void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why);
 /* An endpoint of this process has left the team after that exchange. When the last one has, the
  * other processes are told, of which nothing more is to be expected. */
 void hd_crossing_leave(hd_crossing_t *crossing, uint64_t last);
 
+/* ferry_rounds.c: most bytes of an element that can be reduced by the user's operation in a team with nodes. */
+size_t hd_ferry_most(const hd_crossing_t *crossing);
 /* swap.c: returns the plan of an operation that crosses processes; op->span, op->place, op->n and
  * op->me are set. numbered: it has a number of the main board. */
 hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered);

@@ -390,6 +390,9 @@ static ucc_status_t reserve(const hd_op_t *op) {
 
 /* Among several endpoints, what fits into the tree's release goes there, as in a flight. */
 hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered) {
+    if (hd_group_crossing(op->group)->nodes) {
+        return hd_ferry_plan(op);
+    }
     hd_plan_t plan = hd_flight_plan(op, hd_flight_row(op->call.type));
     if (!numbered || !is_swap(op, &plan)) {
         return plan;
@@ -406,6 +409,10 @@ hd_plan_t hd_span_plan(const hd_op_t *op, bool numbered) {
 
 ucc_status_t hd_span_follow(hd_op_t *op) {
     bool alone = op->place.n == 1;
+    if (op->plan.path == HD_PATH_FERRY) {
+        hd_ferry_follow(op);
+        return UCC_OK;
+    }
     hd_flight_follow(op);
     if (op->plan.network != HD_NETWORK_SWAP) {
         return UCC_OK;

@@ -183,7 +183,16 @@ static void one_host(void) {
     run(numbered(uneven(3, 1, 2), NUMBERING_RANDOM));
 }
 
+/* With HEDDLE_NODE=y and HEDDLE_DEBUG_NODES: teams of several nodes, of several processes each. */
+static void several_nodes(void) {
+    run(shape_even(4, 2));
+    run(shape_even(6, 1));
+    run(numbered(uneven(3, 1, 2), NUMBERING_INTERLEAVED));
+    run(numbered(shape_even(4, 3), NUMBERING_RANDOM));
+}
+
 static void several_hosts(uint32_t hosts) {
+    run(over_hosts(shape_even(4, 2), 2));
     run(over_hosts(shape_even(2, 1), 2));
     run(over_hosts(shape_even(2, 4), 2));
     run(over_hosts(numbered(shape_even(4, 2), NUMBERING_INTERLEAVED), 2));
@@ -210,6 +219,9 @@ int main(int argc, char **argv) {
     }
     if (hosts < 2) {
         one_host();
+        if (getenv("HEDDLE_DEBUG_NODES") != NULL) {
+            several_nodes();
+        }
     } else {
         several_hosts(hosts);
     }

@@ -149,10 +149,16 @@ static bool has_set(const char *name, const char *value) {
     return set != NULL && strcmp(set, value) == 0;
 }
 
+/* How many nodes the processes of this machine count as. */
+static uint32_t nodes(void) {
+    const char *set = getenv("HEDDLE_DEBUG_NODES");
+    return set != NULL ? (uint32_t)strtoul(set, NULL, 10) : 1;
+}
+
 /* Are its bits to be those of one process? Or is the whole program run so? */
 static bool is_as_one_process(const coll_case_t *c) {
     return c->placement || has_set("HEDDLE_REPRODUCIBLE", "placement") ||
-           has_set("HEDDLE_NODE", "y");
+           (has_set("HEDDLE_NODE", "y") && nodes() == 1);
 }
 
 /* The reference runs on copies; an endpoint without elements still gets an address. */
@@ -174,7 +180,7 @@ static void make_wanted(prepared_t *p) {
                              .in_place = c->in_place != IN_PLACE_NO,
                              .op = c->op,
                              .dt = c->dt,
-                             .process_of = is_as_one_process(c) ? NULL : p->process_of,
+                             .process_of = is_as_one_process(c) ? NULL : p->node_of,
                              .counts = p->blocks->counts,
                              .src_displacements = p->blocks->src_displacements,
                              .dst_displacements = p->blocks->dst_displacements,
@@ -185,15 +191,35 @@ static void make_wanted(prepared_t *p) {
     free(dst);
 }
 
+/* The node of an endpoint's process: the library numbers processes by their lowest endpoints, and
+ * deals them out in turn (DEBUG_NODES). */
+static uint32_t node_of(const coll_case_t *c, int64_t endpoint) {
+    const uint32_t *process_of = c->process_of;
+    uint32_t number = 0;
+    if (!c->by_nodes || !has_set("HEDDLE_NODE", "y")) {
+        return process_of[endpoint];
+    }
+    for (uint32_t e = 0; process_of[e] != process_of[endpoint]; e++) {
+        uint32_t first = 0;
+        while (process_of[first] != process_of[e]) {
+            first++;
+        }
+        number += first == e;
+    }
+    return number % nodes();
+}
+
 static void take_processes(prepared_t *p) {
     const coll_case_t *c = &p->c;
     if (c->process_of == NULL) {
         return;
     }
     p->process_of = must_alloc(c->size, sizeof(*p->process_of));
+    p->node_of = must_alloc(c->size, sizeof(*p->node_of));
     for (uint32_t k = 0; k < c->size; k++) {
         int64_t endpoint = c->set.n > 0 ? c->set.start + (int64_t)k * c->set.stride : k;
         p->process_of[k] = c->process_of[endpoint];
+        p->node_of[k] = node_of(c, endpoint);
     }
 }
 
@@ -241,6 +267,7 @@ void case_free(prepared_t *p) {
     blocks_free(p->blocks);
     free(p->blocks);
     free(p->process_of);
+    free(p->node_of);
     free(p->arrays);
     free(p->args);
     free(p->statuses);

@@ -56,6 +56,7 @@ typedef struct coll_case {
      * mine. */
     const uint32_t *process_of;
     uint32_t process;
+    bool by_nodes; /* the team was formed so that each of its nodes shares memory (NODE) */
 } coll_case_t;
 
 /* A buffer between guards. `data` is what the library sees, or NULL if this endpoint has none; all
@@ -95,6 +96,7 @@ typedef struct prepared {
     char name[256];
     _Atomic bool wrong;     /* found before the last post */
     uint32_t *process_of;   /* [size] of the members; NULL: all are mine */
+    uint32_t *node_of;      /* [size] likewise: by which reductions are grouped */
     ucc_coll_args_t *args;  /* [size] */
     ucc_status_t *statuses; /* [size], filled by whoever runs it */
     region_t *src, *dst;    /* [size] */
