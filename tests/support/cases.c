@@ -158,7 +158,7 @@ static uint32_t nodes(void) {
 /* Are its bits to be those of one process? Or is the whole program run so? */
 static bool is_as_one_process(const coll_case_t *c) {
     return c->placement || has_set("HEDDLE_REPRODUCIBLE", "placement") ||
-           (has_set("HEDDLE_NODE", "y") && nodes() == 1);
+           (has_set("HEDDLE_NODE", "y") && nodes() == 1 && c->host == NULL);
 }
 
 /* The reference runs on copies; an endpoint without elements still gets an address. */
@@ -198,6 +198,9 @@ static uint32_t node_of(const coll_case_t *c, int64_t endpoint) {
     uint32_t number = 0;
     if (!c->by_nodes || !has_set("HEDDLE_NODE", "y")) {
         return process_of[endpoint];
+    }
+    if (c->host != NULL) {
+        return c->host[process_of[endpoint]];
     }
     for (uint32_t e = 0; process_of[e] != process_of[endpoint]; e++) {
         uint32_t first = 0;

@@ -56,6 +56,7 @@ typedef struct coll_case {
      * mine. */
     const uint32_t *process_of;
     uint32_t process;
+    const uint32_t *host; /* by process: where it lives; NULL: all on one host */
     bool by_nodes; /* the team was formed so that each of its nodes shares memory (NODE) */
 } coll_case_t;
 
