@@ -198,8 +198,8 @@ static uint32_t count_leavers(const heddle_agreement_t *a) {
 
 /* Have endpoints of this process left the team? */
 static bool has_lost_endpoint(const heddle_agreement_t *a) {
-    return a->team->crossing ? hd_group_has_leavers(a->team->group)
-                             : hd_kin_lacks_endpoint(a->team->group);
+    const hd_group_t *group = a->team->group; /* one with a kin has others' endpoints, too */
+    return group->kin ? hd_kin_lacks_endpoint(group) : hd_group_has_leavers(group);
 }
 
 /* The endpoints of a process take part together, so one that has left the team is waited for in

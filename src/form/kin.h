@@ -92,7 +92,7 @@ const uint64_t *hd_kin_in_origin(const hd_group_t *group);
 hd_group_t *hd_kin_scope(hd_group_t *group);
 /* As hd_crossing_origin. */
 hd_origin_t *hd_kin_agreement(hd_group_t *group, uint64_t number);
-/* Has an endpoint of this process left such a group's team? Have all? */
+/* Has an endpoint of this process left such a group's team, or that of a node's group? Have all? */
 bool hd_kin_lacks_endpoint(const hd_group_t *group);
 bool hd_kin_lacks_all(const hd_group_t *group);
 

@@ -224,19 +224,62 @@ static uint32_t slice_of(const hd_span_t *span, uint32_t bytes) {
     return (bytes + least - 1) / least;
 }
 
-/* Would members share memory, if they can: all of them, or, by nodes, two of different processes?
- * The same at all of them, also at one that has no span. */
+static uint32_t debug_nodes(const hd_roll_t *roll) {
+    return roll->config ? (uint32_t)hd_config_uint(roll->config, HD_CFG_LIB_DEBUG_NODES) : 1;
+}
+
+/* If members live on several nodes, may those of a node share memory? Reductions then have the bits
+ * of that grouping. */
+static bool may_share_in_part(const hd_roll_t *roll) {
+    return roll->by_nodes &&
+           hd_config_choice(roll->config, HD_CFG_LIB_REPRODUCIBLE) != HD_CFG_REPRODUCIBLE_PLACEMENT;
+}
+
+/* Is member i the lowest of its process? */
+static bool is_lowest(const hd_roll_t *roll, uint32_t i) {
+    const hd_record_t *all = roll->all;
+    uint32_t j = 0;
+    while (j < roll->oob.n_oob_eps &&
+           (all[j].number >= all[i].number || !hd_record_same_process(&all[j], &all[i]))) {
+        j++;
+    }
+    return j == roll->oob.n_oob_eps;
+}
+
+/* Returns the number of a member's process, for one that may have no span: slow, for tests. */
+static uint32_t process_number(const hd_roll_t *roll, uint32_t i) {
+    const hd_record_t *all = roll->all;
+    uint32_t lowest = all[i].number, number = 0;
+    for (uint32_t j = 0; j < roll->oob.n_oob_eps; j++) {
+        bool lower = all[j].number < lowest && hd_record_same_process(&all[j], &all[i]);
+        lowest = lower ? all[j].number : lowest;
+    }
+    for (uint32_t j = 0; j < roll->oob.n_oob_eps; j++) {
+        number += all[j].number < lowest && is_lowest(roll, j);
+    }
+    return number;
+}
+
+/* Do two members live on one node, in different processes that would share memory? */
+static bool are_neighbours(const hd_roll_t *roll, uint32_t i, uint32_t j) {
+    const hd_record_t *one = &roll->all[i], *other = &roll->all[j];
+    uint32_t nodes = debug_nodes(roll);
+    return one->shares && other->shares && one->host == other->host &&
+           !hd_record_same_process(one, other) &&
+           (nodes == 1 || process_number(roll, i) % nodes == process_number(roll, j) % nodes);
+}
+
+/* Would members share memory, if they can: all of them, or in part? The same at all of them, also
+ * at one that has no span. */
 static bool may_share(const hd_roll_t *roll) {
     uint32_t n = roll->oob.n_oob_eps, i = 0;
-    const hd_record_t *all = roll->all;
-    while (i < n && all[i].shares && all[i].host == all[0].host) {
+    while (i < n && roll->all[i].shares && roll->all[i].host == roll->all[0].host) {
         i++;
     }
-    bool share = i == n;
-    for (i = 0; i < n && !share && roll->by_nodes; i++) {
-        for (uint32_t j = 0; j < i && all[i].shares && !share; j++) {
-            share = all[j].shares && all[j].host == all[i].host &&
-                    !hd_record_same_process(&all[i], &all[j]);
+    bool share = i == n && debug_nodes(roll) == 1;
+    for (i = 0; i < n && !share && may_share_in_part(roll); i++) {
+        for (uint32_t j = 0; j < i && !share; j++) {
+            share = are_neighbours(roll, i, j);
         }
     }
     return share;
@@ -246,7 +289,7 @@ static bool may_share(const hd_roll_t *roll) {
  * of one host may live on several. */
 static bool seem_together(const hd_roll_t *roll, uint32_t p, uint32_t q) {
     const hd_record_t *one = hd_roll_first(roll, p), *other = hd_roll_first(roll, q);
-    uint32_t nodes = (uint32_t)hd_config_uint(roll->config, HD_CFG_LIB_DEBUG_NODES);
+    uint32_t nodes = debug_nodes(roll);
     return one->shares && other->shares && one->host == other->host && p % nodes == q % nodes;
 }
 
@@ -258,10 +301,7 @@ static void part_all(hd_roll_t *roll) {
     }
 }
 
-/* Finds the nodes. If there are several, reductions have the bits of their grouping: so with
- * REPRODUCIBLE=placement nobody shares memory then. */
 static void find_nodes(hd_roll_t *roll) {
-    int bits = hd_config_choice(roll->config, HD_CFG_LIB_REPRODUCIBLE);
     roll->nodes = 0;
     for (uint32_t p = 0; p < roll->span->processes; p++) {
         uint32_t q = 0;
@@ -271,7 +311,7 @@ static void find_nodes(hd_roll_t *roll) {
         roll->node_of[p] = q;
         roll->nodes += q == p;
     }
-    if (roll->nodes > 1 && (!roll->by_nodes || bits == HD_CFG_REPRODUCIBLE_PLACEMENT)) {
+    if (roll->nodes > 1 && !may_share_in_part(roll)) {
         part_all(roll);
     }
 }

@@ -487,7 +487,7 @@ static void release(hd_outer_memory_t *memory) {
     hd_ferry_block_t *block = atomic_load_explicit(&crossing->ferry_blocks, memory_order_relaxed);
     for (hd_ferry_block_t *next; block; block = next) {
         next = block->next;
-        hd_free(block);
+        hd_free_local(block);
     }
     hd_free(crossing->labels);
     hd_origins_drop(crossing->agreements);

@@ -35,7 +35,7 @@ static void *at_place(const hd_group_t *group, uint64_t place) {
 static uint64_t give_place(hd_group_t *group, size_t bytes) {
     if (!group->mapping.base) {
         hd_crossing_t *crossing = hd_group_crossing(group);
-        hd_ferry_block_t *block = hd_alloc(HD_LINE_PAIR, sizeof(*block) + bytes);
+        hd_ferry_block_t *block = hd_alloc_local(sizeof(*block) + bytes, -1);
         if (block) {
             /* relaxed: looked at when the crossing ends */
             block->next = atomic_load_explicit(&crossing->ferry_blocks, memory_order_relaxed);

@@ -144,7 +144,10 @@ static bool is_as_it_should(const process_t *process, uint32_t k, ucc_team_h tea
         bool mine = process->process_of[i] == process->me;
         right &= mine == (span->process_of[i] == span->mine);
     }
-    uint32_t here = team->crossing ? process->n : process->size;
+    const hd_nodes_t *nodes = team->crossing ? team->crossing->nodes : NULL;
+    uint32_t here = nodes            ? hd_span_count(nodes->span, nodes->span->mine)
+                    : team->crossing ? process->n
+                                     : process->size;
     return right && team->group->n == here && span->processes == process->shape->processes;
 }
 
