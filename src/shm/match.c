@@ -494,10 +494,33 @@ static void take_out(hd_match_t *match, shard_t *shard, found_t found) {
     }
 }
 
+static bool recurs(const label_t *label) {
+    return label->class == HD_MATCH_TAG || label->class == HD_MATCH_ACTIVE_SET;
+}
+
+/* By a member that is about to join, where several processes share the board and others are told its
+ * exchange's name. Each process counts the uses that it takes part in: an exchange has members in
+ * all the processes that tell its name, and each joins those of one label in their order, so that
+ * all come to the same numbers. False: no memory (logged). */
+static bool name_here(hd_match_t *match, hd_board_t *board) {
+    const label_t *label = &board->entry->label;
+    if (!match->group->outside || !recurs(label)) {
+        return true;
+    }
+    hd_lock(&match->lock);
+    if (board->named != board->head->use) {
+        board->named = board->head->use;
+        board->ordinal = hd_ordinals_next(&match->own, label);
+    }
+    bool named = board->ordinal != 0;
+    hd_unlock(&match->lock);
+    return named;
+}
+
 /* Under the shard's lock. NULL: no memory. */
 static hd_board_t *join_locked(hd_match_t *match, shard_t *shard, found_t found, uint32_t me) {
     hd_board_t *board = board_of(match, found.number);
-    if (!board) {
+    if (!board || (match->seat && !name_here(match, board))) {
         return NULL;
     }
     entry_t *entry = board->entry;
@@ -516,8 +539,7 @@ static hd_board_t *join_locked(hd_match_t *match, shard_t *shard, found_t found,
 /* Under the shard's lock: an exchange that nobody else has opened. It is not in the table yet. */
 static bool name_exchange(hd_match_t *match, uint32_t shard, const label_t *label,
                           hd_board_t *board) {
-    bool recurs = label->class == HD_MATCH_TAG || label->class == HD_MATCH_ACTIVE_SET;
-    board->head->ordinal = recurs ? hd_ordinals_next(&match->ordinals[shard], label) : 1;
+    board->head->ordinal = recurs(label) ? hd_ordinals_next(&match->ordinals[shard], label) : 1;
     return board->head->ordinal != 0;
 }
 
@@ -554,57 +576,26 @@ static hd_board_t *join_or_open(hd_match_t *match, const label_t *label, uint32_
     return board;
 }
 
-static bool recurs(const label_t *label) {
-    return label->class == HD_MATCH_TAG || label->class == HD_MATCH_ACTIVE_SET;
-}
-
-/* By a member that has just joined, where several processes share the board and others are told its
- * exchange's name. Each process counts the uses that it takes part in: an exchange has members in
- * all the processes that tell its name, and each joins those of one label in their order, so that
- * all come to the same numbers. False: no memory (logged). */
-static bool name_here(hd_match_t *match, hd_board_t *board, const label_t *label) {
-    hd_lock(&match->lock);
-    if (board->named != board->head->use) {
-        board->named = board->head->use;
-        board->ordinal = hd_ordinals_next(&match->own, label);
-    }
-    bool named = board->ordinal != 0;
-    hd_unlock(&match->lock);
-    return named;
-}
-
-static hd_board_t *join(hd_group_t *group, const label_t *label, uint32_t me, uint32_t depth);
-
 hd_board_t *hd_match_join(hd_group_t *group, const hd_subset_t *subset, hd_match_class_t class,
                           uint64_t key, uint32_t me) {
     label_t label = {.class = class, .key = key};
+    hd_match_t *match = group->match;
     if (subset) {
         label.subset = *subset;
     }
-    hd_board_t *board =
-        join(group, &label, me, class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
-    if (board && group->match->seat && group->outside && recurs(&label) &&
-        !name_here(group->match, board, &label)) {
-        hd_group_poison(group, UCC_ERR_NO_MEMORY); /* the others count on this member */
-        return NULL;
-    }
-    return board;
-}
-
-static hd_board_t *join(hd_group_t *group, const label_t *label, uint32_t me, uint32_t depth) {
-    hd_match_t *match = group->match;
-    shard_t *shard = &match->shard[shard_number(match, label)];
+    shard_t *shard = &match->shard[shard_number(match, &label)];
     if (!enter(match, &shard->guard)) {
         return NULL;
     }
-    found_t found = find(match, shard, label, me);
+    found_t found = find(match, shard, &label, me);
     hd_board_t *board = found.number ? join_locked(match, shard, found, me) : NULL;
     leave(match, &shard->guard);
     if (found.number) {
         return board;
     }
-    hd_board_t *spare = take_board(group, label->subset.local, depth);
-    return spare ? join_or_open(match, label, me, spare) : NULL;
+    hd_board_t *spare = take_board(group, label.subset.local,
+                                   class == HD_MATCH_PERSISTENT ? group->persistent_depth : 1);
+    return spare ? join_or_open(match, &label, me, spare) : NULL;
 }
 
 bool hd_match_has_joined(const hd_board_t *board, uint32_t i) {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,6 +189,74 @@ Test(form_span, so_do_those_of_two_that_are_numbered_at_random) {
 Test(form_span, so_do_processes_with_one_endpoint_each) {
     shape_t shape = shape_even(3, 1);
     cr_assert(runs(&shape, forms, NULL));
+}
+
+/* --- by nodes --------------------------------------------------------------------------------- */
+
+/* As many nodes as arg says have several processes; NULL: each process is a node. */
+static int forms_by_nodes(const process_t *process, void *arg) {
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    const uint32_t *wanted = arg;
+    setenv("HEDDLE_NODE", "y", 1);
+    setenv("HEDDLE_DEBUG_NODES", "2", 1);
+    unsetenv("HEDDLE_NET");
+    stage_t s = stage_open(process, false);
+    bool ok = true;
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    ok &= all_are(statuses, s.n, UCC_OK);
+    for (uint32_t k = 0; k < s.n && ok; k++) {
+        const hd_nodes_t *nodes = teams[k]->crossing->nodes;
+        uint32_t several = 0;
+        ok &= is_as_it_should(process, k, teams[k]) && (nodes != NULL) == (wanted != NULL);
+        for (uint32_t node = 0; ok && nodes && node < nodes->span->processes; node++) {
+            several += nodes->first[node + 1] - nodes->first[node] > 1;
+            for (uint32_t number = 0; number < 4; number++) { /* each carries its own node's */
+                uint32_t p = hd_nodes_carrier(nodes, node, number);
+                uint32_t e = hd_span_endpoint(teams[k]->crossing->span, p, 0);
+                ok &= nodes->span->process_of[e] == node;
+            }
+        }
+        ok &= !wanted || several == *wanted;
+    }
+    destroy(teams, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, processes_of_two_nodes_share_memory_node_by_node) {
+    static uint32_t two = 2;
+    shape_t shape = {.processes = 4, .endpoints = {2, 1, 1, 3}, .numbering = NUMBERING_INTERLEAVED};
+    cr_assert(runs(&shape, forms_by_nodes, &two));
+}
+
+Test(form_span, so_they_do_if_one_of_them_is_a_node) {
+    static uint32_t one = 1;
+    shape_t shape = shape_even(3, 2);
+    cr_assert(runs(&shape, forms_by_nodes, &one));
+}
+
+Test(form_span, they_do_not_where_sums_must_not_depend_on_nodes) {
+    shape_t shape = shape_even(4, 1);
+    setenv("HEDDLE_REPRODUCIBLE", "placement", 1);
+    cr_assert(runs(&shape, forms_by_nodes, NULL));
+}
+
+/* The process that would make its node's memory can't. */
+static int forms_without_a_segment(const process_t *process, void *arg) {
+    struct rlimit little = {4096, 4096};
+    setenv("HEDDLE_NET_TLS", "tcp,self", 1); /* UCX's shared memory is a file, too */
+    must(process->me == 0 && setrlimit(RLIMIT_FSIZE, &little) ? UCC_ERR_NO_MESSAGE : UCC_OK,
+         "setrlimit");
+    return forms_by_nodes(process, arg);
+}
+
+Test(form_span, a_node_of_which_one_can_not_parts_and_the_others_go_on) {
+    static uint32_t one = 1;
+    shape_t shape = shape_even(4, 1);
+    cr_assert(runs(&shape, forms_without_a_segment, &one));
 }
 
 /* --- over contexts ---------------------------------------------------------------------------- */
