@@ -458,7 +458,7 @@ static void pump(hd_op_t *op) {
 static ucc_status_t wait(hd_op_t *op) {
     ucc_status_t status = UCC_OK;
     if (op->phase == HD_PHASE_ARRIVE) {
-        status = hd_arrived(op);
+        status = hd_family[HD_BARRIER].wait(op); /* no more copies of it are to be compiled */
         op->task.awaited = NULL;
         op->task.impatient = HD_IMPATIENT;
         if (status != UCC_OK) {
@@ -543,7 +543,7 @@ static ucc_status_t start(hd_op_t *op) {
     op->outer_shape = 0;
     op->completer = false;
     op->exposed = true; /* whoever fails cancels, and tells the other nodes */
-    ucc_status_t status = hd_barrier_start(op);
+    ucc_status_t status = hd_family[HD_BARRIER].start(op);
     op->wait = wait;
     return status;
 }
