@@ -137,6 +137,14 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                     .meaning = "Bytes received per endpoint from which results are "
                                                "written past the caches. auto: the second-level "
                                                "cache's size."},
+    [HD_CFG_LIB_PULL_MIN] = {.scope = HD_CFG_SCOPE_LIB,
+                             .type = HD_CFG_SIZE,
+                             .name = "PULL_MIN",
+                             .value = "128k",
+                             .meaning = "Bytes of a block from which processes that share a "
+                                        "team's memory let the kernel copy it from one to the "
+                                        "other, where it may, instead of passing it through that "
+                                        "memory; 8 times as many where one gathers. inf: never."},
     [HD_CFG_LIB_RING] = {.scope = HD_CFG_SCOPE_LIB,
                          .type = HD_CFG_UINT,
                          .name = "RING",

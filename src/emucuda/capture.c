@@ -287,6 +287,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
     }
     *graph = NULL;
     if (capture->origin != stream) {
+        emu_capture_invalidate(capture); /* as driver 580 does */
         return emu_leave(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
     }
     if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != emu_self()) {

@@ -1,14 +1,20 @@
 /* far.c: the DIRECT regime among members whose memory is not mapped alike: members of one process
  * reach each other's buffers (they are NEAR), and nobody else does.
  *
- * What crosses goes through WINDOWS, which all processes have mapped: pieces of a few KiB, so that
- * what one core has written another one finds in a cache. Windows stand in rings, of which each has
+ * What crosses is read by the kernel (pull.c), where that is worth it, or goes through WINDOWS,
+ * which all processes have mapped: pieces of a few KiB, so that what one core has written another
+ * one finds in a cache. Windows stand in rings, of which each has
  * one writer and is filled in an order that its readers know; whose turn it is says a count of
  * fills and one of emptyings per window. There are three kinds:
  *
  *     in    one for each member: pieces of its operand, for who reduces them
  *     out   one for each process: pieces of what is the same for all others
  *     pair  one for each ordered pair of processes: pieces of what one member has for one other
+ *
+ * Where data are PULLED, a ring's first window tells where they are, and units of DRAIN read them
+ * there. Nothing is fed then, but where a member is near. Data are pulled that others have for one,
+ * or for all, but for those that are swapped in place: reductions go through windows, where many
+ * operands are read at once.
  *
  * The work of a process is three slices of units, which its own members claim as in engine.c, in
  * the slice's order, as soon as the next unit is ready (its windows are filled, or empty):
@@ -24,10 +30,10 @@
  * its data takes no part, nor does a process that has no other members.
  *
  * Rounds: the pieces are counted through rounds of positions. A position has one executor, a
- * process; for windowed types there is one position for each process, else one for each member's
- * block, whose process executes it. So where a piece stands in which ring follows from its number.
- * Reductions apply the operation to all operands at once, in the canonical order: the same bits
- * wherever members live.
+ * process; for windowed types there is one position for each process, or one for all, of the
+ * root's; else one for each member's block, whose process executes it. So where a piece stands in
+ * which ring follows from its number. Reductions apply the operation to all operands at once, in
+ * the canonical order: the same bits wherever members live.
  *
  * No deadlock: a drain waits for nothing but its window's filling; who executes waits for that, and
  * for an `out` window to be drained; who feeds waits for `in` windows to be used. So take the unit
@@ -36,8 +42,9 @@
  * processes have their parts in the same order, so the least part is always fed.
  *
  * The exchange is over when all slices of all processes are finished: the last one of them writes
- * the end line, as in trees. Nobody but members of a process ever touches that process's buffers:
- * so cancelling is a matter of its own slices alone, whoever else has died. As in engine.c, a near
+ * the end line, as in trees. Nobody but members of a process ever touches that process's buffers,
+ * unless the kernel reads them: so cancelling is a matter of its own slices alone, whoever else has
+ * died. As in engine.c, a near
  * member's call and buffers are read after a claim, and by who prepares, which pins the exchange,
  * too: before that, no slice of the process can be finished.
  *
@@ -90,7 +97,7 @@ static bool is_windowed(const hd_op_t *op) {
 }
 
 static piece_t piece_of(const hd_op_t *op, const hd_far_t *far, uint32_t round, uint32_t position) {
-    size_t window = op->plan.window;
+    size_t window = far->piece;
     size_t number = is_windowed(op) ? (size_t)round * far->positions + position : round;
     size_t block = is_windowed(op) ? op->call.bytes : block_of(op, position);
     piece_t p = {round, position, number * window, 0};
@@ -100,8 +107,8 @@ static piece_t piece_of(const hd_op_t *op, const hd_far_t *far, uint32_t round, 
     return p;
 }
 
-static uint32_t pieces(const hd_op_t *op, size_t bytes) {
-    return (uint32_t)((bytes + op->plan.window - 1) / op->plan.window);
+static uint32_t pieces(size_t bytes, size_t piece) {
+    return (uint32_t)((bytes + piece - 1) / piece);
 }
 
 /* Whose the result of a position's pieces is. */
@@ -195,15 +202,37 @@ static void find_processes(const hd_op_t *op, hd_far_t *far) {
     }
 }
 
+/* Does the root's process make all that there is? Of few processes it reduces alone: a result that
+ * another one makes takes two copies more. */
+static bool by_root(const hd_op_t *op, const hd_far_t *far) {
+    enum { FEW = 4 };
+    return coll_of(op)->bcast || (op->call.type == HD_REDUCE && far->processes <= FEW);
+}
+
 static uint32_t executor_of(const hd_op_t *op, const hd_far_t *far, uint32_t position) {
-    return coll_of(op)->bcast ? far->process[op->call.root]
-           : is_windowed(op)  ? position
-                              : far->process[position];
+    return by_root(op, far)  ? far->process[op->call.root]
+           : is_windowed(op) ? position
+                             : far->process[position];
+}
+
+/* Do all processes read others' buffers? */
+static bool all_read(const hd_op_t *op, const hd_far_t *far) {
+    bool all = true;
+    for (uint32_t p = 0; p < far->processes; p++) {
+        all &= hd_pull_reads(op->group, far->mapping[p]);
+    }
+    return all;
+}
+
+/* Bytes that one unit of this process pulls: each of its members has some of them. */
+static size_t pull_piece(const hd_far_t *far, size_t block) {
+    size_t share = (block / far->near + HD_FAR_LEAST - 1) / HD_FAR_LEAST * HD_FAR_LEAST;
+    return share < HD_FAR_LEAST ? HD_FAR_LEAST : share < HD_FAR_PULL ? share : HD_FAR_PULL;
 }
 
 static void find_positions(const hd_op_t *op, hd_far_t *far) {
     size_t most = 0;
-    far->positions = coll_of(op)->bcast ? 1 : is_windowed(op) ? far->processes : far->n;
+    far->positions = by_root(op, far) ? 1 : is_windowed(op) ? far->processes : far->n;
     far->n_own = far->n_other = 0;
     for (uint32_t p = 0; p < far->processes; p++) {
         far->share[p] = 0;
@@ -219,7 +248,12 @@ static void find_positions(const hd_op_t *op, hd_far_t *far) {
         size_t block = is_windowed(op) ? 0 : block_of(op, i);
         most = block > most ? block : most;
     }
-    uint32_t all = pieces(op, is_windowed(op) ? op->call.bytes : most);
+    most = coll_of(op)->bcast ? op->call.bytes : most;
+    /* several at once that read from one hinder each other in the kernel */
+    far->pulls = !coll_of(op)->reducing && far->processes == 2 && most >= op->group->pull_min &&
+                 far->positions <= HD_FAR_SOURCES && all_read(op, far);
+    far->piece = far->pulls ? pull_piece(far, most) : op->plan.window;
+    uint32_t all = pieces(is_windowed(op) ? op->call.bytes : most, far->piece);
     far->rounds = is_windowed(op) ? (all + far->positions - 1) / far->positions : all;
 }
 
@@ -242,8 +276,8 @@ static bool gives(const hd_op_t *op, const hd_far_t *far, uint32_t s, uint32_t d
 }
 
 /* Each pair has a part, if an empty one: it tells how many bytes it has. */
-static uint32_t parts_of(const hd_op_t *op, size_t bytes) {
-    uint32_t parts = pieces(op, bytes);
+static uint32_t parts_of(size_t bytes, size_t piece) {
+    uint32_t parts = pieces(bytes, piece);
     return parts ? parts : 1;
 }
 
@@ -257,83 +291,141 @@ static hd_data_t near_data(const hd_far_t *far, uint32_t s, uint32_t d, bool fed
     return fed ? hd_work_given(&far->work, s, d) : hd_work_taken(&far->work, d, s);
 }
 
-/* Counts the parts of all pairs with a near member, so that nobody has to look at calls before a
- * claim. False: no memory. */
-static bool count_parts(const hd_op_t *op, hd_far_t *far) {
-    uint32_t n = far->n;
-    if (far->near > far->room) { /* of an active set, other members may be near each time */
-        hd_free(far->feeds);
-        far->feeds = hd_alloc(HD_LINE, 2 * (size_t)n * far->near * sizeof(*far->feeds));
-        far->room = far->feeds ? far->near : 0;
+/* Bytes of a part between a near member and one of process q. */
+static size_t part_size(const hd_op_t *op, const hd_far_t *far, uint32_t q, bool fed) {
+    return q != far->mine && !fed && far->pulling[q] ? far->piece : op->plan.window;
+}
+
+/* Is what members of process q have for mine, or mine for its, read by the kernel? Both processes
+ * find the same: of the pairs that have anything, one has as much as that takes. */
+static bool is_pulled(const hd_op_t *op, const hd_far_t *far, uint32_t q, bool fed) {
+    bool swaps = coll_of(op)->pairwise && op->call.in_place;
+    uint32_t pairs = 0;
+    size_t most = 0;
+    for (uint32_t i = 0; !swaps && i < far->near; i++) {
+        for (uint32_t j = 0; j < far->n; j++) {
+            uint32_t me = far->member[i], s = fed ? me : j, d = fed ? j : me;
+            if (far->process[j] == q && gives(op, far, s, d)) {
+                size_t bytes = near_data(far, s, d, fed).bytes;
+                most = bytes > most ? bytes : most;
+                pairs++;
+            }
+        }
     }
-    if (!far->feeds) {
+    /* one that reads from many is slower at that than they are at feeding it */
+    size_t least = op->group->pull_min, times = coll_of(op)->flow == HD_TO_ROOT ? 8 : 1;
+    return pairs && pairs <= HD_FAR_SOURCES && most / times >= least &&
+           hd_pull_reads(op->group, far->mapping[fed ? q : far->mine]);
+}
+
+static void find_pulled(const hd_op_t *op, hd_far_t *far) {
+    far->piece = HD_FAR_PULL;
+    for (uint32_t q = 0; q < far->processes; q++) {
+        bool other = q != far->mine;
+        far->pulled[q] = other && is_pulled(op, far, q, true);
+        far->pulling[q] = other && is_pulled(op, far, q, false);
+    }
+}
+
+/* Appends a pair to the last ring that is listed. */
+static void list_pair(const hd_op_t *op, hd_far_t *far, hd_far_ring_t *ring, uint32_t s, uint32_t d,
+                      bool fed) {
+    if (gives(op, far, s, d)) {
+        uint32_t other = fed ? far->process[d] : far->process[s];
+        far->pairs[ring->first + ring->pairs++] = (hd_far_pair_t){s, d, ring->parts};
+        ring->parts += parts_of(near_data(far, s, d, fed).bytes, part_size(op, far, other, fed));
+    }
+}
+
+/* Pairs of a near member and one of process q, in the order that both directions have: by the
+ * member of the lesser process, then by the other. */
+static void list_ring(const hd_op_t *op, hd_far_t *far, hd_far_ring_t *ring, uint32_t q, bool fed) {
+    bool by_mine = far->mine < q;
+    for (uint32_t x = 0; x < (by_mine ? far->near : far->n); x++) {
+        for (uint32_t y = 0; y < (by_mine ? far->n : far->near); y++) {
+            uint32_t mine = far->member[by_mine ? x : y], theirs = by_mine ? y : x;
+            if (far->process[theirs] == q) {
+                list_pair(op, far, ring, fed ? mine : theirs, fed ? theirs : mine, fed);
+            }
+        }
+    }
+}
+
+/* Pairs of near members, each once; in place, a part swaps. */
+static void list_near(const hd_op_t *op, hd_far_t *far, hd_far_ring_t *ring) {
+    bool swaps = coll_of(op)->pairwise && op->call.in_place;
+    for (uint32_t i = 0; i < far->near; i++) {
+        for (uint32_t j = swaps ? i + 1 : 0; j < far->near; j++) {
+            list_pair(op, far, ring, far->member[i], far->member[j], true);
+        }
+    }
+}
+
+/* Makes room for the lists. False: no memory. */
+static bool make_lists(hd_far_t *far) {
+    size_t pairs = HD_FAR_KINDS * (size_t)far->n * far->near, rings = HD_FAR_KINDS * (size_t)far->n;
+    if (far->near <= far->room) {
+        return true;
+    }
+    hd_free(far->pairs); /* of an active set, other members may be near each time */
+    far->pairs = hd_alloc(HD_LINE, pairs * sizeof(*far->pairs) + rings * sizeof(hd_far_ring_t));
+    far->room = far->pairs ? far->near : 0;
+    for (uint32_t kind = 0; far->pairs && kind < HD_FAR_KINDS; kind++) {
+        far->ring[kind] = (hd_far_ring_t *)(void *)(far->pairs + pairs) + kind * (size_t)far->n;
+    }
+    return far->pairs;
+}
+
+/* Lists all pairs with a near member and counts their parts, so that nobody has to look at calls
+ * before a claim. False: no memory. */
+static bool list_pairs(const hd_op_t *op, hd_far_t *far) {
+    uint32_t first = 0;
+    if (!make_lists(far)) {
         return false;
     }
-    far->takes = far->feeds + (size_t)n * far->near;
-    for (uint32_t i = 0; i < far->near; i++) {
-        for (uint32_t j = 0; j < n; j++) {
-            uint32_t me = far->member[i];
-            size_t at = (size_t)i * n + j;
-            far->feeds[at] =
-                gives(op, far, me, j) ? parts_of(op, near_data(far, me, j, true).bytes) : 0;
-            far->takes[at] =
-                gives(op, far, j, me) ? parts_of(op, near_data(far, j, me, false).bytes) : 0;
+    for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
+        for (uint32_t q = 0; q < far->processes; q++) {
+            hd_far_ring_t *ring = &far->ring[kind][q];
+            *ring = (hd_far_ring_t){.first = first};
+            if (kind == EXECUTE && q == far->mine) {
+                list_near(op, far, ring);
+            } else if (kind != EXECUTE && q != far->mine) {
+                list_ring(op, far, ring, q, kind == FEED);
+            }
+            first += ring->pairs;
         }
     }
     return true;
 }
 
-/* Parts before and in a pair, of which one is looked for. */
-typedef struct search {
-    uint32_t seen, number;
-    part_t found; /* s is HD_FAR_NONE: not yet */
-} search_t;
-
-static void pass(search_t *search, uint32_t s, uint32_t d, uint32_t parts) {
-    uint32_t number = search->number - search->seen;
-    if (search->found.s == HD_FAR_NONE && search->number >= search->seen && number < parts) {
-        search->found = (part_t){s, d, number};
+/* The part of a ring that has this number; *pair: the number there of its pair. s is HD_FAR_NONE:
+ * there is none. */
+static part_t find_part(const hd_far_t *far, uint32_t kind, uint32_t q, uint32_t number,
+                        uint32_t *pair) {
+    const hd_far_ring_t *ring = &far->ring[kind][q];
+    const hd_far_pair_t *list = far->pairs + ring->first;
+    uint32_t low = 0, high = ring->pairs;
+    if (number >= ring->parts) {
+        return (part_t){.s = HD_FAR_NONE};
     }
-    search->seen += parts;
-}
-
-/* Walks all pairs of a near member and one of process q, in the order that both directions have:
- * by the member of the lesser process, then by the other. Returns how many parts there are, and
- * which one has this number, if there is one. */
-static search_t walk(const hd_far_t *far, uint32_t q, bool fed, uint32_t number) {
-    search_t search = {.number = number, .found.s = HD_FAR_NONE};
-    const uint32_t *parts = fed ? far->feeds : far->takes;
-    bool by_mine = far->mine < q;
-    for (uint32_t x = 0; x < (by_mine ? far->near : far->n); x++) {
-        for (uint32_t y = 0; y < (by_mine ? far->n : far->near); y++) {
-            uint32_t i = by_mine ? x : y, theirs = by_mine ? y : x, mine = far->member[i];
-            if (far->process[theirs] == q) {
-                pass(&search, fed ? mine : theirs, fed ? theirs : mine,
-                     parts[(size_t)i * far->n + theirs]);
-            }
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (list[middle].first <= number) {
+            low = middle;
+        } else {
+            high = middle;
         }
     }
-    return search;
-}
-
-/* Parts between near members, each pair once; in place, a part swaps. */
-static search_t walk_near(const hd_op_t *op, const hd_far_t *far, uint32_t number) {
-    search_t search = {.number = number, .found.s = HD_FAR_NONE};
-    bool swaps = coll_of(op)->pairwise && op->call.in_place;
-    for (uint32_t i = 0; i < far->near; i++) {
-        for (uint32_t j = swaps ? i + 1 : 0; j < far->near; j++) {
-            uint32_t s = far->member[i], d = far->member[j];
-            pass(&search, s, d, far->feeds[(size_t)i * far->n + d]);
-        }
-    }
-    return search;
+    *pair = low;
+    return (part_t){list[low].s, list[low].d, number - list[low].first};
 }
 
 /* Units of FEED and DRAIN take the other processes in turn: as many rounds as the longest ring. */
 static uint32_t pair_units(const hd_far_t *far, bool fed) {
     uint32_t most = 0;
     for (uint32_t q = 0; q < far->processes; q++) {
-        uint32_t parts = q == far->mine ? 0 : walk(far, q, fed, 0).seen;
+        uint32_t parts = far->ring[fed ? FEED : DRAIN][q].parts;
+        parts = fed && far->pulled[q] ? 1 : parts;
         most = parts > most ? parts : most;
     }
     return most * (far->processes - 1);
@@ -342,19 +434,18 @@ static uint32_t pair_units(const hd_far_t *far, bool fed) {
 /* --- units by pairs --------------------------------------------------------------------------- */
 
 /* The part that a unit of FEED or DRAIN is: of the ring to or from process *q, which has it for its
- * use of this number. False: that ring has no more. */
+ * use of this number. False: that ring has no more; where data are pulled, one window says all. */
 static bool part_of_unit(const hd_far_t *far, uint32_t unit, bool fed, part_t *part, uint32_t *q,
                          uint32_t *use) {
-    uint32_t others = far->processes - 1;
+    uint32_t others = far->processes - 1, pair;
     *use = unit / others;
     *q = (far->mine + 1 + unit % others) % far->processes;
-    *part = walk(far, *q, fed, *use).found;
-    return part->s != HD_FAR_NONE;
+    *part = find_part(far, fed ? FEED : DRAIN, *q, *use, &pair);
+    return part->s != HD_FAR_NONE && !(fed && far->pulled[*q] && *use > 0);
 }
 
-/* Which bytes of the pair's data. */
-static size_t part_bytes(const hd_op_t *op, const part_t *part, size_t all, size_t *at) {
-    size_t window = op->plan.window;
+/* Which bytes of the pair's data, where a part has so many. */
+static size_t part_bytes(size_t window, const part_t *part, size_t all, size_t *at) {
     *at = part->number * window;
     size_t left = *at < all ? all - *at : 0;
     return left < window ? left : window;
@@ -370,8 +461,50 @@ static bool pair_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind,
         return hd_far_is_empty(far, hd_far_pair_window(op, far, far->mine, q, use), use, 1);
     }
     bool swaps = coll_of(op)->pairwise && op->call.in_place;
+    use = far->pulling[q] ? 0 : use;
     return hd_far_is_filled(far, hd_far_pair_window(op, far, q, far->mine, use), use) &&
            (!swaps || hd_far_is_filled(far, hd_far_pair_window(op, far, far->mine, q, use), use));
+}
+
+/* Tells process q where everything lies that mine have for its members, in the order of its
+ * ring. */
+static void tell_pairs(const hd_far_t *far, uint32_t q, hd_window_place_t to) {
+    hd_far_source_t *source = (hd_far_source_t *)(void *)to.data;
+    const hd_far_ring_t *ring = &far->ring[FEED][q];
+    for (uint32_t i = 0; i < ring->pairs; i++) {
+        const hd_far_pair_t *pair = &far->pairs[ring->first + i];
+        hd_data_t from = near_data(far, pair->s, pair->d, true);
+        source[i] = (hd_far_source_t){(uintptr_t)from.at, from.bytes};
+    }
+    to.word->tells = true;
+    hd_far_fill(far, to, 0);
+}
+
+/* What process q's window must be: one that tells where data are, or has some. */
+static ucc_status_t check_window(const hd_op_t *op, hd_window_place_t window, bool tells) {
+    if (window.word->tells == tells) {
+        return UCC_OK;
+    }
+    hd_error("%s: two endpoints expect blocks of different sizes of each other",
+             hd_op_type_name(op));
+    return UCC_ERR_INVALID_PARAM;
+}
+
+static ucc_status_t pull_pair(const hd_op_t *op, const hd_far_t *far, uint32_t q, uint32_t use) {
+    hd_window_place_t from = hd_far_pair_window(op, far, q, far->mine, 0);
+    const hd_far_source_t *source = (const hd_far_source_t *)(const void *)from.data;
+    uint32_t pair = 0;
+    part_t part = find_part(far, DRAIN, q, use, &pair);
+    hd_data_t to = near_data(far, part.s, part.d, false);
+    size_t at, bytes = part_bytes(far->piece, &part, to.bytes, &at);
+    ucc_status_t status = check_window(op, from, true);
+    if (status != UCC_OK) {
+        return status;
+    }
+    if (source[pair].bytes != to.bytes) {
+        return hd_op_say_sizes(op, part.s, part.d, source[pair].bytes, to.bytes);
+    }
+    return hd_pull(op, far->mapping[q], to.at + at, source[pair].at + at, bytes);
 }
 
 static ucc_status_t feed_pair(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
@@ -382,8 +515,13 @@ static ucc_status_t feed_pair(const hd_op_t *op, const hd_far_t *far, uint32_t u
         return UCC_OK;
     }
     hd_window_place_t to = hd_far_pair_window(op, far, far->mine, q, use);
+    if (far->pulled[q]) {
+        tell_pairs(far, q, to);
+        return UCC_OK;
+    }
     hd_data_t from = near_data(far, part.s, part.d, true);
-    size_t bytes = part_bytes(op, &part, from.bytes, &at);
+    size_t bytes = part_bytes(op->plan.window, &part, from.bytes, &at);
+    to.word->tells = false;
     to.word->block = from.bytes;
     if (bytes) {
         hd_copy(to.data, from.at + at, bytes, HD_STORES_PLAIN);
@@ -399,9 +537,16 @@ static ucc_status_t drain_pair(const hd_op_t *op, const hd_far_t *far, uint32_t 
     if (!part_of_unit(far, unit, false, &part, &q, &use)) {
         return UCC_OK;
     }
+    if (far->pulling[q]) {
+        return pull_pair(op, far, q, use);
+    }
     hd_window_place_t from = hd_far_pair_window(op, far, q, far->mine, use);
     hd_data_t to = near_data(far, part.s, part.d, false);
-    size_t bytes = part_bytes(op, &part, to.bytes, &at);
+    size_t bytes = part_bytes(op->plan.window, &part, to.bytes, &at);
+    ucc_status_t status = check_window(op, from, false);
+    if (status != UCC_OK) {
+        return status;
+    }
     if (from.word->block != to.bytes) {
         return hd_op_say_sizes(op, part.s, part.d, from.word->block, to.bytes);
     }
@@ -413,10 +558,11 @@ static ucc_status_t drain_pair(const hd_op_t *op, const hd_far_t *far, uint32_t 
 }
 
 static ucc_status_t copy_near(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
-    part_t part = walk_near(op, far, unit).found;
+    uint32_t pair = 0;
+    part_t part = find_part(far, EXECUTE, far->mine, unit, &pair);
     hd_data_t from = near_data(far, part.s, part.d, true);
     hd_data_t to = near_data(far, part.s, part.d, false);
-    size_t at, bytes = part_bytes(op, &part, from.bytes, &at);
+    size_t at, bytes = part_bytes(op->plan.window, &part, from.bytes, &at);
     bool own = part.s == part.d, rooted = coll_of(op)->flow != HD_AMONG_ALL;
     if (own && rooted && far->work.call[part.s]->in_place) {
         return UCC_OK; /* it lies where it belongs */
@@ -461,7 +607,7 @@ static bool execution_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t 
             }
         }
     }
-    return !readers ||
+    return !readers || far->pulls ||
            hd_far_is_empty(far, hd_far_out_window(op, far, far->mine, unit), unit, readers);
 }
 
@@ -475,7 +621,7 @@ static bool round_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind
         return execution_is_ready(op, far, unit);
     }
     uint32_t position = far->other[unit % far->n_other];
-    uint32_t use = out_use_of(far, unit / far->n_other, position);
+    uint32_t use = far->pulls ? 0 : out_use_of(far, unit / far->n_other, position);
     return hd_far_is_filled(far, hd_far_out_window(op, far, far->executor[position], use), use);
 }
 
@@ -567,10 +713,27 @@ static ucc_status_t check_block(const hd_op_t *op, const hd_far_t *far, uint32_t
     return UCC_OK;
 }
 
+/* Whose the data of a position are that are not reduced. */
+static uint32_t source_of(const hd_op_t *op, uint32_t position) {
+    return gathers(op) ? position : op->call.root;
+}
+
+/* Tells all others where the blocks lie that near members have for all, in the order of ranks. */
+static void tell_all(const hd_op_t *op, const hd_far_t *far) {
+    hd_window_place_t to = hd_far_out_window(op, far, far->mine, 0);
+    hd_far_source_t *source = (hd_far_source_t *)(void *)to.data;
+    for (uint32_t i = 0; i < far->n_own; i++) {
+        uint32_t from = source_of(op, far->own[i]);
+        source[i] = (hd_far_source_t){(uintptr_t)far->work.src[from], far->work.call[from]->bytes};
+    }
+    to.word->tells = true;
+    hd_far_fill(far, to, 0);
+}
+
 /* What one member has for all. */
 static ucc_status_t execute_copy(const hd_op_t *op, const hd_far_t *far, piece_t p,
                                  hd_window_place_t out, bool goes_out) {
-    uint32_t from = gathers(op) ? p.position : op->call.root;
+    uint32_t from = source_of(op, p.position);
     const uint8_t *src = (const uint8_t *)far->work.src[from] + p.at;
     size_t block = far->work.call[from]->bytes;
     ucc_status_t status = gathers(op) ? check_block(op, far, from, block) : UCC_OK;
@@ -581,6 +744,7 @@ static ucc_status_t execute_copy(const hd_op_t *op, const hd_far_t *far, piece_t
         }
     }
     if (status == UCC_OK && goes_out) {
+        out.word->tells = false;
         out.word->block = block;
         out.word->rounds = far->rounds;
         if (p.bytes) {
@@ -593,8 +757,11 @@ static ucc_status_t execute_copy(const hd_op_t *op, const hd_far_t *far, piece_t
 static ucc_status_t execute(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
     uint32_t round = unit / far->n_own, position = far->own[unit % far->n_own];
     piece_t p = piece_of(op, far, round, position);
-    bool goes_out = readers_of(op, far, far->mine) > 0;
+    bool goes_out = readers_of(op, far, far->mine) > 0 && !far->pulls;
     hd_window_place_t out = {0};
+    if (far->pulls && unit == 0) {
+        tell_all(op, far);
+    }
     if (goes_out) {
         out = hd_far_out_window(op, far, far->mine, unit);
     }
@@ -618,13 +785,41 @@ static ucc_status_t execute(const hd_op_t *op, const hd_far_t *far, uint32_t uni
     return status;
 }
 
+/* Reads it to the first near member that wants it, from where the others have it. */
+static ucc_status_t pull_round(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    uint32_t position = far->other[unit % far->n_other], executor = far->executor[position];
+    piece_t p = piece_of(op, far, unit / far->n_other, position);
+    hd_window_place_t from = hd_far_out_window(op, far, executor, 0);
+    ucc_status_t status = check_window(op, from, true);
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_far_source_t source =
+        ((const hd_far_source_t *)(const void *)from.data)[far->rank[position]];
+    status = gathers(op) ? check_block(op, far, position, source.bytes) : UCC_OK;
+    const uint8_t *first = NULL;
+    for (uint32_t i = 0; status == UCC_OK && p.bytes && i < far->near; i++) {
+        uint8_t *to = wanted_at(op, far, p, far->member[i]);
+        if (first) {
+            hd_copy(to, first, p.bytes, op->plan.stores);
+        } else {
+            status = hd_pull(op, far->mapping[executor], to, source.at + p.at, p.bytes);
+            first = to;
+        }
+    }
+    return status;
+}
+
 static ucc_status_t drain(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    if (far->pulls) {
+        return pull_round(op, far, unit);
+    }
     uint32_t round = unit / far->n_other, position = far->other[unit % far->n_other];
     uint32_t use = out_use_of(far, round, position);
     const hd_coll_t *coll = coll_of(op);
     piece_t p = piece_of(op, far, round, position);
     hd_window_place_t from = hd_far_out_window(op, far, far->executor[position], use);
-    if (gathers(op) && from.word->rounds != far->rounds) {
+    if (gathers(op) && (from.word->tells || from.word->rounds != far->rounds)) {
         hd_error("%s: endpoints of several processes expect blocks of different sizes",
                  hd_op_type_name(op));
         return UCC_ERR_INVALID_PARAM;
@@ -653,7 +848,8 @@ static const run_fn by_pair[HD_FAR_KINDS] = {feed_pair, copy_near, drain_pair};
 
 static uint64_t count_units(const hd_op_t *op, const hd_far_t *far, uint32_t kind) {
     if (by_pairs(op)) {
-        return kind == EXECUTE ? walk_near(op, far, 0).seen : pair_units(far, kind == FEED);
+        return kind == EXECUTE ? far->ring[EXECUTE][far->mine].parts
+                               : pair_units(far, kind == FEED);
     }
     switch (kind) {
     case FEED:
@@ -674,7 +870,10 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
     }
     if (!by_pairs(op)) {
         find_positions(op, far);
-    } else if (!count_parts(op, far)) {
+    } else {
+        find_pulled(op, far);
+    }
+    if (by_pairs(op) && !list_pairs(op, far)) {
         hd_error("%s: no memory for the parts of %u endpoints", hd_op_type_name(op), far->n);
         return UCC_ERR_NO_MEMORY;
     }

@@ -12,7 +12,9 @@ enum {
     HD_FAR_PIECE = 32 * 1024,     /* bytes of a window that are used, unless an element has more */
     HD_FAR_LEAST = 8 * 1024,      /* but for short data */
     HD_FAR_LARGEST = 1024 * 1024, /* of an `in` or `out` window */
-    HD_FAR_KINDS = 3              /* of slices */
+    HD_FAR_KINDS = 3,             /* of slices */
+    HD_FAR_PULL = 256 * 1024,     /* bytes that one unit reads where data are pulled */
+    HD_FAR_SOURCES = HD_FAR_PIECE / 16 /* sources that a window tells of */
 };
 
 #define HD_FAR_NONE UINT32_MAX
@@ -22,14 +24,31 @@ typedef struct hd_window {
     alignas(HD_LINE) _Atomic uint64_t filled; /* how often; by its writer */
     _Atomic uint64_t emptied;                 /* by each of its readers */
     uint32_t rounds;                          /* its writer counts so many */
-    uint64_t block;                           /* bytes of the block of which it has a piece */
+    bool tells;     /* it has no data, but says where they are (hd_far_source_t) */
+    uint64_t block; /* bytes of the block of which it has a piece */
 } hd_window_t;
+
+/* A source that others read by the kernel: where it is in its process, and its bytes. */
+typedef struct hd_far_source {
+    uint64_t at, bytes;
+} hd_far_source_t;
+
+_Static_assert(sizeof(hd_far_source_t) * HD_FAR_SOURCES == HD_FAR_PIECE, "a window of sources");
 
 /* One window, wherever it is. */
 typedef struct hd_window_place {
     hd_window_t *word;
     uint8_t *data;
 } hd_window_place_t;
+
+/* What one member has for another one: its parts begin with that number in their ring. */
+typedef struct hd_far_pair {
+    uint32_t s, d, first;
+} hd_far_pair_t;
+
+typedef struct hd_far_ring {
+    uint32_t first, pairs, parts; /* its first pair in the list, how many, and their parts */
+} hd_far_ring_t;
 
 /* Private. Arrays have an entry for each member of the board, or for each process among them;
  * processes are counted here as they come in the order of members. */
@@ -56,15 +75,29 @@ struct hd_far {
     uint32_t *executor, *rank; /* by position; rank: among its executor's */
     uint32_t *own, *other;     /* positions that this process executes, or does not; ascending */
     uint32_t *share;           /* by process: positions of a round that it executes */
+    size_t piece;              /* bytes of a piece, by rounds; of a part that goes by windows */
+    bool pulls;                /* by rounds: others read it where it is */
+    /* by pairs, by process: it pulls what mine have for it; mine pull what it has for them */
+    uint32_t *pulled, *pulling;
     uint32_t n_own, n_other;
-    uint32_t *feeds, *takes; /* by pairs: parts to and from each member, of each near one */
-    uint32_t room;           /* of so many near ones */
+    hd_far_pair_t *pairs; /* by pairs: the rings' pairs, one ring after the other ... */
+    hd_far_ring_t *ring[HD_FAR_KINDS]; /* ... and, by process, the rings that units take parts of */
+    uint32_t room;                     /* for so many near members */
     ucc_status_t (*arrived)(hd_op_t *op); /* hd_arrived */
     hd_slice_t slice[HD_FAR_KINDS];
     hd_work_t work; /* buffers and calls, by member; of near ones */
     /* By member: room for two pointers for each member, which only that one uses, at work */
     void ***scratch;
 };
+
+/* --- pull.c: by the kernel -------------------------------------------------------------------- */
+
+/* Does the process of this mapping read all others' buffers by the kernel? By whoever has found
+ * that all have arrived. */
+bool hd_pull_reads(const hd_group_t *group, uint32_t mapping);
+/* Copies so many bytes from there in that mapping's process. UCC_ERR_IO_ERROR (logged): they can't
+ * be read. */
+ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t from, size_t bytes);
 
 /* What this process keeps with the slot of op's exchange; NULL: nothing yet, or no memory. */
 hd_far_t *hd_far_of(const hd_op_t *op);

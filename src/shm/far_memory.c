@@ -47,7 +47,7 @@ size_t hd_far_bytes(uint32_t n, uint32_t mappings) {
 
 static hd_far_t *create(uint32_t n) {
     hd_far_t *far = hd_alloc(HD_LINE_PAIR, sizeof(*far));
-    uint32_t *numbers = hd_alloc(HD_LINE, 10 * (size_t)n * sizeof(*numbers));
+    uint32_t *numbers = hd_alloc(HD_LINE, 12 * (size_t)n * sizeof(*numbers));
     void **pointers = hd_alloc(HD_LINE, 4 * (size_t)n * sizeof(*pointers));
     if (!far || !numbers || !pointers) {
         hd_free(far);
@@ -57,7 +57,7 @@ static hd_far_t *create(uint32_t n) {
     }
     uint32_t **const list[] = {&far->process, &far->mapping, &far->member, &far->executor,
                                &far->rank,    &far->own,     &far->other,  &far->share,
-                               &far->number,  &far->direct};
+                               &far->number,  &far->direct,  &far->pulled, &far->pulling};
     for (uint32_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
         *list[i] = numbers + i * (size_t)n;
     }
@@ -75,7 +75,7 @@ void hd_far_free(hd_far_t *far) {
             hd_free((void *)far->scratch[i]);
         }
         hd_free(far->process);
-        hd_free(far->feeds);
+        hd_free(far->pairs);
         hd_free((void *)far->work.src);
         hd_free(far);
     }

@@ -90,7 +90,7 @@ static bool choose_trees(hd_group_t *group) {
 
 /* Where the parts of a group lie in a mapping. */
 typedef struct places {
-    size_t board, locality, region, labels, homes, match, births, far, end;
+    size_t board, locality, region, labels, homes, match, births, readers, far, end;
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
@@ -104,6 +104,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     p.homes = hd_mapping_place(&at, n * sizeof(*group->home_of), HD_LINE);
     p.match = hd_mapping_place(&at, hd_match_bytes(group->n), HD_LINE_PAIR);
     p.births = hd_mapping_place(&at, hd_births_bytes(), HD_LINE_PAIR);
+    p.readers = hd_mapping_place(&at, group->apart ? hd_pull_bytes(mappings) : 0, HD_LINE_PAIR);
     size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
     p.end = hd_mapping_place(&at, 0, 4096);
@@ -126,9 +127,13 @@ static bool furnish(hd_group_t *group) {
         group->match = hd_match_create(group, base + p.match);
         group->births = (hd_births_t *)(void *)(base + p.births);
         group->far = group->apart ? base + p.far : NULL;
+        group->readers = base + p.readers;
         group->windows = p.far;
         group->windows_end = p.end;
         base += p.board;
+        if (group->apart) {
+            hd_pull_open(group);
+        }
     } else {
         group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
         group->region = hd_alloc(HD_LINE, n * sizeof(*group->region));
@@ -226,12 +231,14 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
 }
 
 uint64_t hd_group_layout(void) {
-    const uint64_t part[] = {
-        HEDDLE_VERSION,          sizeof(hd_charter_t),  sizeof(hd_far_bell_t),
-        sizeof(hd_group_t),      sizeof(hd_shared_t),   sizeof(hd_exchange_t),
-        sizeof(hd_head_t),       sizeof(hd_locality_t), sizeof(hd_common_t),
-        sizeof(pthread_mutex_t), hd_births_bytes(),     hd_birth_bytes(),
-        hd_match_bytes(1),       hd_far_bytes(2, 2),    (uint64_t)sysconf(_SC_PAGESIZE)};
+    const uint64_t part[] = {HEDDLE_VERSION,        sizeof(hd_charter_t),
+                             sizeof(hd_far_bell_t), sizeof(hd_group_t),
+                             sizeof(hd_shared_t),   sizeof(hd_exchange_t),
+                             sizeof(hd_head_t),     sizeof(hd_locality_t),
+                             sizeof(hd_common_t),   sizeof(pthread_mutex_t),
+                             hd_births_bytes(),     hd_birth_bytes(),
+                             hd_match_bytes(1),     hd_far_bytes(2, 2),
+                             hd_pull_bytes(1),      (uint64_t)sysconf(_SC_PAGESIZE)};
     uint64_t layout = 1;
     for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
         layout = hd_hash_mix(layout, part[i]);
@@ -428,6 +435,9 @@ ucc_status_t hd_group_seal(hd_group_t *group) {
             group->by_topology = group->canonical;
             return status;
         }
+    }
+    if (group->apart) {
+        hd_pull_try(group);
     }
     group->static_arrival = group->arrival == HD_CFG_ARRIVAL_STATIC || (settled && group->n > 1);
     return hd_board_set_topology(group->board, group->by_topology);

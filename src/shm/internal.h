@@ -375,6 +375,12 @@ bool hd_engine_has_ended(hd_op_t *op, ucc_status_t *status);
 
 /* What the windows take in a mapping. */
 size_t hd_far_bytes(uint32_t n, uint32_t mappings);
+/* What its processes tell each other of reading by the kernel (pull.c) takes so many bytes. */
+size_t hd_pull_bytes(uint32_t mappings);
+/* Lets the others read this process, before any of its endpoints joins; and finds out whether it
+ * reads them, when all have joined. */
+void hd_pull_open(hd_group_t *group);
+void hd_pull_try(hd_group_t *group);
 /* Bytes of the pieces of such a call among n members. */
 size_t hd_far_window(const hd_call_t *call, uint32_t n);
 /* op->start on the path FAR. arrived: hd_arrived, of which no more copies are to be compiled. */

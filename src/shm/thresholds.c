@@ -45,6 +45,7 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
         group->staging_slot = config->staging_min;
     }
     group->direct_above = config->direct_above;
+    group->pull_min = config->pull_min;
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
     cache = cache ? cache : (size_t)1 << 20;

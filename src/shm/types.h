@@ -322,6 +322,7 @@ typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, direct_above, chunk;
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
+    size_t pull_min;
     bool two_sided, check;
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */
@@ -422,6 +423,9 @@ struct hd_group {
     bool apart;        /* members of other mappings don't reach this one's buffers, nor it theirs */
     uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
     uint8_t *far;      /* windows (far.c); NULL: there are none */
+    size_t pull_min;   /* bytes of a block from which data are read by the kernel (pull.c) */
+    uint8_t *readers;  /* who does; shared */
+    uint64_t token[2]; /* by which it is known that this process is read, and no other */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
 };
 

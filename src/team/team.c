@@ -15,6 +15,7 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .direct_above = hd_config_size(c, HD_CFG_LIB_DIRECT_ABOVE),
         .chunk = hd_config_size(c, HD_CFG_LIB_CHUNK),
         .streaming_min = hd_config_size(c, HD_CFG_LIB_NONTEMPORAL_MIN),
+        .pull_min = hd_config_size(c, HD_CFG_LIB_PULL_MIN),
         .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
         .check = lib->check,
         .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),

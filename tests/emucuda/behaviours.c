@@ -239,13 +239,14 @@ static void refuse_calls(void *status) {
     *(CUresult *)status = driver.streamQuery(world.second);
 }
 
-/* Driver, cuLaunchHostFunc: the function must not make CUDA calls; they may return NOT_PERMITTED.
+/* Driver, cuLaunchHostFunc: the function must not make CUDA calls; they may return NOT_PERMITTED
+ * (the emulator's do; driver 580's did not).
  */
 static void host_function(void) {
     CUresult inside = CUDA_SUCCESS;
     say(driver.launchHostFunc(world.stream, refuse_calls, &inside));
     say(driver.streamSynchronize(world.stream));
-    say(inside);
+    say_text(inside == CUDA_SUCCESS || inside == CUDA_ERROR_NOT_PERMITTED ? "either" : "another");
 }
 
 /* Memory ------------------------------------------------------------------------------------------
@@ -375,7 +376,7 @@ static const behaviour_t behaviours[] = {
     {"a stream destroyed with work", "ok, done", destroyed_stream},
     {"the NULL stream", "ok, ok, NOT_READY, NOT_READY, ok", null_stream},
     {"the stream of a thread", "NOT_READY, ok, ok", per_thread_stream},
-    {"calls from a host function", "ok, ok, NOT_PERMITTED", host_function},
+    {"calls from a host function", "ok, ok, either", host_function},
     {"allocations and registrations",
      "INVALID_VALUE, INVALID_VALUE, HOST_MEMORY_NOT_REGISTERED, ok, "
      "HOST_MEMORY_ALREADY_REGISTERED, ok",

@@ -101,14 +101,22 @@ static void forked(void) {
 }
 
 static void not_joined(void) {
-    CUgraph graph;
     begin(world.stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     driver.eventRecord(world.event, world.stream);
     driver.streamWaitEvent(world.second, world.event, 0);
     store(world.second);
-    say(driver.streamEndCapture(world.second, &graph));
     end(world.stream);
     say_status(world.second);
+}
+
+/* Only where it began can it be ended. That is an error of the capture. */
+static void wrong_stream(void) {
+    CUgraph graph;
+    begin(world.stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    driver.eventRecord(world.event, world.stream);
+    driver.streamWaitEvent(world.second, world.event, 0);
+    say(driver.streamEndCapture(world.second, &graph));
+    end(world.stream);
 }
 
 /* The same: captures can't be merged, and don't wait for work outside. */
@@ -250,8 +258,9 @@ const behaviour_t capture_behaviours[] = {
     {"asking a captured event", "ok, CAPTURED_EVENT, STREAM_CAPTURE_INVALIDATED, none",
      captured_event},
     {"a branch", "ok, captured, ok, ok, ok, a graph, not captured", forked},
-    {"a branch that is not joined",
-     "STREAM_CAPTURE_UNMATCHED, STREAM_CAPTURE_UNJOINED, none, not captured", not_joined},
+    {"a branch that is not joined", "STREAM_CAPTURE_UNJOINED, none, not captured", not_joined},
+    {"the end at another stream", "STREAM_CAPTURE_UNMATCHED, STREAM_CAPTURE_INVALIDATED, none",
+     wrong_stream},
     {"two captures",
      "STREAM_CAPTURE_MERGE, STREAM_CAPTURE_INVALIDATED, none, STREAM_CAPTURE_INVALIDATED, none",
      merged},

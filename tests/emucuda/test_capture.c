@@ -137,11 +137,14 @@ Test(capture, a_branch_must_be_joined) {
     fork_to(stream, left);
     cr_expect_eq(status_of(left), CU_STREAM_CAPTURE_STATUS_ACTIVE);
     rig_scale(&rig, left, x, 3, COUNT);
-    cr_expect_eq(cuStreamEndCapture(left, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
     cr_expect_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     cr_expect_null(graph);
     cr_expect_eq(status_of(left), CU_STREAM_CAPTURE_STATUS_NONE);
     cr_expect(rig_all(x, COUNT, 1));
+    stream = begin(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    fork_to(stream, left);
+    cr_expect_eq(cuStreamEndCapture(left, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    expect_spoilt(stream);
     rig_close(&rig);
 }
 

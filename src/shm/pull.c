@@ -1,0 +1,108 @@
+/* pull.c: what members of other processes have is read by the kernel (process_vm_readv): one copy,
+ * where windows take two. The system may forbid it (Yama, seccomp, another namespace of processes),
+ * so each process tries it, once the team has formed, and says what came of it in memory that all
+ * have mapped. Whether data are pulled, reader and source decide alike from that (far.c).
+ *
+ * Whoever cancels does not wait for readers of its buffers: it has poisoned the group before its
+ * caller can write there again, and a reader that finds the group poisoned after it has read fails,
+ * too. Reading harms nobody else.
+ */
+#include "shm/far.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* Shared, by mapping. */
+typedef struct reader {
+    /* Written before its members join: its process, in which there is the same token as here. */
+    alignas(HD_LINE) uint64_t process;
+    uint64_t address;
+    uint64_t token[2];
+    uint32_t reads; /* 1: it reads all others'; written before any of its members publishes */
+} reader_t;
+
+size_t hd_pull_bytes(uint32_t mappings) {
+    return mappings * sizeof(reader_t);
+}
+
+static reader_t *reader_of(const hd_group_t *group, uint32_t mapping) {
+    return (reader_t *)(void *)group->readers + mapping;
+}
+
+/* Returns the bytes that were read; -1: errno says why not. */
+static ssize_t read_from(const reader_t *reader, void *to, uint64_t from, size_t bytes) {
+    struct iovec here = {.iov_base = to, .iov_len = bytes},
+                 there = {.iov_base = (void *)(uintptr_t)from, .iov_len = bytes};
+    return process_vm_readv((pid_t)reader->process, &here, 1, &there, 1, 0);
+}
+
+void hd_pull_open(hd_group_t *group) {
+    reader_t *reader = reader_of(group, group->mapping.number);
+    if (getrandom(group->token, sizeof(group->token), 0) != (ssize_t)sizeof(group->token)) {
+        memset(group->token, 0, sizeof(group->token)); /* then nobody tries */
+    }
+    reader->process = (uint64_t)getpid();
+    reader->address = (uintptr_t)group->token;
+    memcpy(reader->token, group->token, sizeof(group->token));
+    reader->reads = 0;
+}
+
+static bool reads(const hd_group_t *group, uint32_t mapping) {
+    const reader_t *reader = reader_of(group, mapping);
+    uint64_t token[2];
+    if (!(reader->token[0] | reader->token[1])) {
+        return false;
+    }
+    if (read_from(reader, token, reader->address, sizeof(token)) != (ssize_t)sizeof(token)) {
+        hd_info("process %llu's memory can't be read by the kernel (%s): what is large takes "
+                "another copy",
+                (unsigned long long)reader->process, strerror(errno));
+        return false;
+    }
+    if (memcmp(token, reader->token, sizeof(token)) != 0) {
+        hd_info("process %llu is another one here: what is large takes another copy",
+                (unsigned long long)reader->process);
+        return false;
+    }
+    return true;
+}
+
+void hd_pull_try(hd_group_t *group) {
+    uint64_t seen[HD_FAR_MOST / 64 + 1] = {0};
+    bool all = group->pull_min < SIZE_MAX;
+    seen[group->mapping.number / 64] |= UINT64_C(1) << group->mapping.number % 64;
+    for (uint32_t ep = 0; ep < group->n && all; ep++) {
+        uint32_t mapping = group->home_of[ep];
+        uint64_t bit = UINT64_C(1) << mapping % 64;
+        if (!(seen[mapping / 64] & bit)) {
+            seen[mapping / 64] |= bit;
+            all = reads(group, mapping);
+        }
+    }
+    reader_of(group, group->mapping.number)->reads = all;
+}
+
+bool hd_pull_reads(const hd_group_t *group, uint32_t mapping) {
+    return reader_of(group, mapping)->reads != 0;
+}
+
+ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t from, size_t bytes) {
+    const reader_t *reader = reader_of(op->group, mapping);
+    size_t done = 0;
+    while (done < bytes) { /* it stops at 2 GiB, for one */
+        ssize_t some = read_from(reader, hd_at(to, done), from + done, bytes - done);
+        if (some <= 0) {
+            hd_error("%s: %zu bytes of process %llu can't be read (%s)", hd_op_type_name(op),
+                     bytes - done, (unsigned long long)reader->process,
+                     some ? strerror(errno) : "nothing is there");
+            return UCC_ERR_IO_ERROR;
+        }
+        done += (size_t)some;
+    }
+    /* acquire: what has been read was read before this looks */
+    atomic_thread_fence(memory_order_acquire);
+    return hd_group_poisoned(op->group);
+}
