@@ -5,6 +5,7 @@
  * reference is left, and no endpoint's memory that a peer may touch lies anywhere else.
  */
 #include "shm/outer.h"
+#include "shm/reach.h"
 
 #include "core/config.h"
 #include "core/hash.h"
@@ -51,6 +52,7 @@ static void dismantle(hd_group_t *group) {
         hd_free(group->region);
     }
     hd_free(group->mapping.half);
+    hd_reach_destroy(group->reach);
     if (mapped) {
         hd_mapping_end(group);
         return;
@@ -90,7 +92,7 @@ static bool choose_trees(hd_group_t *group) {
 
 /* Where the parts of a group lie in a mapping. */
 typedef struct places {
-    size_t board, locality, region, labels, homes, match, births, far, end;
+    size_t board, locality, region, labels, homes, match, births, far, reach, end;
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
@@ -106,6 +108,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     p.births = hd_mapping_place(&at, hd_births_bytes(), HD_LINE_PAIR);
     size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
+    p.reach = hd_mapping_place(&at, group->apart ? hd_reach_bytes() : 0, 4096);
     p.end = hd_mapping_place(&at, 0, 4096);
     return p;
 }
@@ -127,7 +130,8 @@ static bool furnish(hd_group_t *group) {
         group->births = (hd_births_t *)(void *)(base + p.births);
         group->far = group->apart ? base + p.far : NULL;
         group->windows = p.far;
-        group->windows_end = p.end;
+        group->windows_end = p.reach;
+        group->reach = group->apart ? hd_reach_create(group, base + p.reach) : NULL;
         base += p.board;
     } else {
         group->locality = hd_alloc(HD_LINE, n * sizeof(*group->locality));
@@ -135,7 +139,8 @@ static bool furnish(hd_group_t *group) {
         group->labels = hd_alloc(HD_LINE, n * sizeof(*group->labels));
         group->match = hd_match_create(group, NULL);
     }
-    if (choose_trees(group) && group->match && group->locality && group->region && group->labels) {
+    bool reaches = !group->apart || group->reach;
+    if (choose_trees(group) && reaches && group->match && group->locality && group->region && group->labels) {
         group->board = hd_board_create(group, group->n, group->depth, 0, group->canonical,
                                        group->canonical, base);
     }
@@ -231,7 +236,8 @@ uint64_t hd_group_layout(void) {
         sizeof(hd_group_t),      sizeof(hd_shared_t),   sizeof(hd_exchange_t),
         sizeof(hd_head_t),       sizeof(hd_locality_t), sizeof(hd_common_t),
         sizeof(pthread_mutex_t), hd_births_bytes(),     hd_birth_bytes(),
-        hd_match_bytes(1),       hd_far_bytes(2, 2),    (uint64_t)sysconf(_SC_PAGESIZE)};
+        hd_match_bytes(1),       hd_far_bytes(2, 2),    hd_reach_bytes(),
+        (uint64_t)sysconf(_SC_PAGESIZE)};
     uint64_t layout = 1;
     for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
         layout = hd_hash_mix(layout, part[i]);

@@ -383,6 +383,8 @@ static hd_plan_t plan_apart(const hd_plan_t *near, const hd_call_t *call, uint32
         plan.path = HD_PATH_FAR;
     }
     if (plan.path == HD_PATH_FAR || plan.path == HD_PATH_MIXED) {
+        plan.near_window = plan.window;
+        plan.near_slices = plan.slices;
         plan.window = hd_far_window(call, n);
         plan.slices = 0; /* each process counts its own */
     }

@@ -93,8 +93,12 @@ typedef struct hd_plan {
     uint8_t segments; /* the parts of the data that have a leg each */
     uint8_t where;    /* hd_where_t */
     uint32_t slices;  /* shares of the work; 0: the engine has no part */
+    uint32_t near_slices; /* among members that are apart, if they reach all buffers (near.c) */
     size_t window;    /* bytes of a unit: of one member's block, or of each operand */
-    size_t segment;   /* bytes of each segment, but for the last */
+    union {
+        size_t segment;     /* bytes of each segment, but for the last */
+        size_t near_window; /* as near_slices; there are no segments then */
+    };
     const struct hd_work_row *row; /* what the units are; NULL: the engine has no part */
 } hd_plan_t;
 

@@ -66,6 +66,7 @@ typedef struct hd_op hd_op_t;
 typedef struct hd_outer hd_outer_t;
 typedef struct hd_outer_memory hd_outer_memory_t;
 typedef struct hd_far hd_far_t;
+typedef struct hd_reach hd_reach_t;
 typedef struct hd_births hd_births_t;
 typedef struct hd_birth hd_birth_t;
 
@@ -120,6 +121,8 @@ struct hd_shared {
     /* for those who wait for this member too long (stall.c) */
     _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not yet */
     _Atomic uint32_t at_work; /* inside a chunk of the engine */
+    /* threads of mine that work, or are about to, on buffers of any process (near.c) */
+    _Atomic uint32_t inside;
     /* the number on the main board that was last seen to wait for long, and since when, in ticks */
     _Atomic uint64_t waits_for, waits_since;
     hd_lane_t lane[]; /* depth of them */
@@ -176,6 +179,12 @@ _Static_assert(sizeof(hd_block_t) == 2 * HD_LINE,
 _Static_assert((int)HD_INLINE_MAX == (int)HD_RESULT_MAX,
                "what came in a lane's line goes on in a block's, and in the result's");
 
+/* Where a member's buffers are, as those of other processes know them (near.c): words of reach.h, and
+ * the slots that its process reaches. */
+typedef struct hd_near {
+    uint64_t src, dst, reach;
+} hd_near_t;
+
 /* Shared. One member's share of an exchange's work; initialised by that member before it
  * publishes. */
 typedef struct hd_slice {
@@ -186,9 +195,15 @@ typedef struct hd_slice {
     uint32_t units;     /* pieces of work in this slice, at least 1 */
     uint32_t batch;     /* pieces taken by one claim */
     uint32_t parts;     /* pieces that one block is cut into */
-    hd_expose_t expose; /* its owner's buffers; only where engine.c says so */
-    _Atomic uint64_t
-        under_way; /* generation:32 | a bit per unit; only in an outer stage's slices */
+    union {                 /* its owner's buffers; only where engine.c, or near.c, says so */
+        hd_expose_t expose;
+        hd_near_t near;
+    };
+    union {
+        /* generation:32 | a bit per unit; only in an outer stage's slices */
+        _Atomic uint64_t under_way;
+        uint64_t vectors; /* near.c: how far from the mapping's base its owner's counts are */
+    };
 } hd_slice_t;
 
 _Static_assert(sizeof(hd_slice_t) == HD_LINE, "one look at a slice tells all about it");
@@ -419,6 +434,7 @@ struct hd_group {
     uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
     uint8_t *far;      /* windows (far.c); NULL: there are none */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
+    hd_reach_t *reach; /* heaps that members have buffers in (reach.h); NULL: they are not apart */
 };
 
 _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");
