@@ -103,11 +103,11 @@ static void run_process(const bench_t *b, const heddle_bootstrap_params_t *param
 
 int main(int argc, char **argv) {
     static bench_peer_t peer = {.name = "heddle",
-                                      .version = version,
-                                      .supports = supports,
-                                      .join = join,
-                                      .leave = leave,
-                                      .call = call};
+                                .version = version,
+                                .supports = supports,
+                                .join = join,
+                                .leave = leave,
+                                .call = call};
     bench_t b;
     unsigned char key[32];
     char address[32];

@@ -39,11 +39,11 @@ struct hd_kin {
     uint64_t *in_origin;
     hd_group_t *scope; /* a reference; NULL: it has none, and is that of its own descendants */
     /* of the watch, under its lock */
-    bool *gone;           /* by process: its end has been seen */
+    bool *gone; /* by process: its end has been seen */
     hd_heap_fetches_t heaps;
     hd_node_address_t owner; /* see owner_of */
-    bool listens;         /* others may fail at its birth, after this process has gone ahead */
-    hd_kin_t *next, **at; /* at is NULL: it is in no list */
+    bool listens;            /* others may fail at its birth, after this process has gone ahead */
+    hd_kin_t *next, **at;    /* at is NULL: it is in no list */
 };
 
 _Static_assert(offsetof(hd_kin_t, memory) == 0, "what hangs on the group is known as the kin");

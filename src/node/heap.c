@@ -27,10 +27,10 @@
 #define GIB ((size_t)1 << 30)
 
 /* Bytes. A heap costs addresses in all processes that map it, and no memory before it is used. */
-#define HUGE_PAGE   (2 * MIB)
-#define LEAST_HEAP  (64 * MIB)
-#define MOST_HEAP   (64 * GIB) /* unless one block needs more */
-#define WORTH_GIVING_BACK MIB  /* of a block that is freed: its pages go to the system */
+#define HUGE_PAGE         (2 * MIB)
+#define LEAST_HEAP        (64 * MIB)
+#define MOST_HEAP         (64 * GIB) /* unless one block needs more */
+#define WORTH_GIVING_BACK MIB        /* of a block that is freed: its pages go to the system */
 
 typedef struct piece {
     size_t at; /* it ends where the next one begins */
@@ -103,7 +103,8 @@ static size_t heap_bytes(size_t least) {
 /* Maps the segment where huge pages could be. NULL: no memory (logged). */
 static uint8_t *map(const hd_node_segment_t *segment) {
     size_t room = segment->bytes + HUGE_PAGE;
-    void *got, *where = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *got,
+        *where = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (where == MAP_FAILED) {
         return NULL;
     }
@@ -127,7 +128,8 @@ static uint8_t *map(const hd_node_segment_t *segment) {
 /* A segment that has room for a block, smaller than wished for if need be, and where it is. */
 static uint8_t *make_segment(size_t least, hd_node_segment_t *segment) {
     size_t enough = up(least, HUGE_PAGE);
-    for (size_t bytes = heap_bytes(enough);; bytes = bytes / 4 > enough ? up(bytes / 4, HUGE_PAGE) : enough) {
+    for (size_t bytes = heap_bytes(enough);;
+         bytes = bytes / 4 > enough ? up(bytes / 4, HUGE_PAGE) : enough) {
         if (hd_segment_create(bytes, segment) != UCC_OK) {
             segment->fd = -1;
         }

@@ -70,7 +70,8 @@ static bool send_segment(hd_node_peer_t *peer, const hd_node_request_t *request,
 static bool answer(hd_node_peer_t *peer, hd_node_request_t *request) {
     hd_node_offer_t *offer = request->offer;
     hd_node_segment_t heap;
-    if (!offer && hd_heap_segment(request->name, &heap)) { /* whoever is let in, as often as asked */
+    if (!offer &&
+        hd_heap_segment(request->name, &heap)) { /* whoever is let in, as often as asked */
         return send_segment(peer, request, &heap);
     }
     hd_node_slot_t *slot = offer ? slot_of(offer, peer) : NULL;

@@ -43,8 +43,7 @@ static inline void hd_slice_open(const hd_op_t *op, hd_slice_t *slice) {
 }
 
 /* How many units of a slice may be claimed, whose claim word is this. */
-static inline uint32_t hd_slice_claimable(uint64_t gen, const hd_slice_t *slice,
-                                          uint64_t word) {
+static inline uint32_t hd_slice_claimable(uint64_t gen, const hd_slice_t *slice, uint64_t word) {
     uint32_t next = (uint32_t)(word & HD_CLAIM_NEXT);
     /* acquire: what made the units ready; pairs with hd_outer_ready. It is this generation's: a
        slot is registered anew when all have consumed its last use, and I have not */
@@ -61,7 +60,8 @@ static inline uint32_t hd_slice_claim(const hd_op_t *op, hd_slice_t *slice, uint
     /* acquire: if we go on to claim, the CAS repeats it */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
     for (;;) {
-        uint32_t next = (uint32_t)(word & HD_CLAIM_NEXT), some = hd_slice_claimable(gen, slice, word);
+        uint32_t next = (uint32_t)(word & HD_CLAIM_NEXT),
+                 some = hd_slice_claimable(gen, slice, word);
         if (!some) {
             return 0;
         }
@@ -96,8 +96,8 @@ static inline bool hd_slice_close(const hd_op_t *op, hd_slice_t *slice, uint32_t
     do {
         /* nothing is claimed before the owner's lane is out: the same generation without it is that
            of 2^32 numbers ago. (If it is out by now, the owner has changed the word.) */
-        shut =
-            (hd_is_generation(word, gen) && hd_lane_is_there(lane, op->place.k) ? word : gen) | HD_CLAIM_CLOSED;
+        shut = (hd_is_generation(word, gen) && hd_lane_is_there(lane, op->place.k) ? word : gen) |
+               HD_CLAIM_CLOSED;
         /* acq_rel: claims before it are known, claims after it fail */
     } while (word != shut &&
              !atomic_compare_exchange_weak_explicit(&slice->claim, &word, shut,

@@ -295,7 +295,8 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
     /* acquire: only a look; the claim repeats it. A turn without a unit would wake those who sleep,
      * this thread too */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
-    if (!hd_slice_claimable(hd_op_generation(op), slice, word) || !hd_lock_try(&op->exchange->turn)) {
+    if (!hd_slice_claimable(hd_op_generation(op), slice, word) ||
+        !hd_lock_try(&op->exchange->turn)) {
         return false;
     }
     turn_t turn = {.op = op, .work = work, .slice = s};

@@ -68,8 +68,9 @@ struct hd_far {
      * in reach? */
     _Atomic uint64_t decided;
     bool is_near;
-    hd_call_t *shown;  /* by member: calls of other processes' members; NULL: none yet */
-    uint64_t *vectors; /* by member: of this process's, where its counts are shown; 0: nowhere yet */
+    hd_call_t *shown; /* by member: calls of other processes' members; NULL: none yet */
+    uint64_t
+        *vectors; /* by member: of this process's, where its counts are shown; 0: nowhere yet */
 };
 
 /* What this process keeps with the slot of op's exchange; NULL: nothing yet, or no memory. */

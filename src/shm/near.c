@@ -22,6 +22,7 @@
 #include "shm/near.h"
 
 #include "shm/claim.h"
+#include "shm/leaning.h"
 #include "shm/reach.h"
 #include "threads/callback.h"
 #include "threads/trace.h"
@@ -211,6 +212,10 @@ ucc_status_t hd_near_register(hd_op_t *op, hd_far_t *far) {
         hd_error("%s: no memory for the work of %u endpoints", hd_op_type_name(op), op->place.n);
         return UCC_ERR_NO_MEMORY;
     }
+    if (!hd_leaning_prepare(op)) {
+        hd_error("%s: no memory for %u numbers", hd_op_type_name(op), op->place.board->depth);
+        return UCC_ERR_NO_MEMORY;
+    }
     if (op->plan.slices) {
         plan_far(op); /* the post before this one was near */
     }
@@ -314,7 +319,7 @@ static bool is_decided(const hd_op_t *op, const hd_far_t *far) {
     return atomic_load_explicit(&far->decided, memory_order_acquire) == hd_far_key(op);
 }
 
-bool hd_near_begins(hd_op_t *op, hd_far_t *far) {
+static bool is_near(const hd_op_t *op, hd_far_t *far) {
     const hd_near_t *mine = &slices_of(op)->slice[op->place.me].near;
     if (mine->src == HD_REACH_FAR || mine->dst == HD_REACH_FAR) {
         return false;
@@ -326,7 +331,13 @@ bool hd_near_begins(hd_op_t *op, hd_far_t *far) {
         }
         hd_unlock(&far->lock);
     }
-    if (!far->is_near) {
+    return far->is_near;
+}
+
+bool hd_near_begins(hd_op_t *op, hd_far_t *far) {
+    bool near = is_near(op, far);
+    hd_leaning_note(op, near);
+    if (!near) {
         return false;
     }
     plan_near(op);

@@ -361,6 +361,8 @@ static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group
         plan.lines = (uint8_t)hd_lines_for(bytes);
     }
     plan.express = has_express(&f, &plan, regime);
+    plan.leans = group->apart && regime == HD_REGIME_STAGED &&
+                 read_by_peers(f.coll, f.n, bytes) > group->near_above;
     return plan;
 }
 
@@ -389,6 +391,18 @@ static hd_plan_t plan_apart(const hd_plan_t *near, const hd_call_t *call, uint32
         plan.slices = 0; /* each process counts its own */
     }
     return plan;
+}
+
+hd_plan_t hd_plan_direct(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
+    hd_plan_t plan = plan_of_engine(group, call, place, &hd_work_rows[call->type]);
+    plan = plan_apart(&plan, call, place->n);
+    plan.leans = true;
+    return plan;
+}
+
+bool hd_plan_leans_alone(const hd_group_t *group, const hd_call_t *call, const hd_plan_t *plan) {
+    size_t bytes = call->type == HD_GATHERV ? call->bytes : call->total;
+    return plan->regime == HD_REGIME_STAGED && bytes > group->near_above;
 }
 
 static hd_plan_t plan_near(const hd_group_t *group, const hd_call_t *call,

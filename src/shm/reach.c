@@ -24,11 +24,11 @@ struct hd_reach {
     _Atomic uint8_t of_heap[HD_HEAPS]; /* slots of this process's heaps; 0: none yet */
     table_t *table;
     bool by_processes;
-    uint32_t number;  /* of this mapping */
-    hd_lock_t lock;   /* guards what follows, and taking slots */
+    uint32_t number;         /* of this mapping */
+    hd_lock_t lock;          /* guards what follows, and taking slots */
     _Atomic uint64_t wanted; /* slots, as bits; looked at without the lock, too */
     uint64_t taken;
-    bool is_full;           /* no slot was left */
+    bool is_full; /* no slot was left */
     hd_heap_view_t *view[HD_REACH_SLOTS];
     void (*serve)(void *arg);
     void *arg;
@@ -131,7 +131,8 @@ uint64_t hd_reach_slots(const hd_reach_t *reach) {
 }
 
 void *hd_reach_at(const hd_reach_t *reach, uint64_t word) {
-    uint64_t slot = word >> HD_REACH_SHIFT, offset = word << (64 - HD_REACH_SHIFT) >> (64 - HD_REACH_SHIFT);
+    uint64_t slot = word >> HD_REACH_SHIFT,
+             offset = word << (64 - HD_REACH_SHIFT) >> (64 - HD_REACH_SHIFT);
     if (slot == 0 || slot >= HD_REACH_SLOTS || !(hd_reach_slots(reach) >> slot & 1) ||
         offset >= reach->bytes[slot]) {
         return NULL;
@@ -211,5 +212,6 @@ void hd_reach_lose(hd_reach_t *reach, uint32_t process) {
 bool hd_reach_has_lost(const hd_reach_t *reach, uint32_t process) {
     /* acquire: see above */
     return process < HD_FAR_MOST &&
-           (atomic_load_explicit(&reach->lost[process / 64], memory_order_acquire) >> process % 64 & 1);
+           (atomic_load_explicit(&reach->lost[process / 64], memory_order_acquire) >> process % 64 &
+            1);
 }

@@ -67,6 +67,7 @@ typedef struct hd_outer hd_outer_t;
 typedef struct hd_outer_memory hd_outer_memory_t;
 typedef struct hd_far hd_far_t;
 typedef struct hd_reach hd_reach_t;
+typedef struct hd_leaning hd_leaning_t;
 typedef struct hd_births hd_births_t;
 typedef struct hd_birth hd_birth_t;
 
@@ -140,9 +141,10 @@ struct hd_member {
     hd_op_t *queue, **queue_tail;
     uint64_t queue_deadline; /* the earliest of those in the queue; 0: none */
     uint64_t floor_target;
-    uint32_t floor_cursor;      /* members below it are known to have consumed floor_target */
-    _Atomic(uint8_t *) staging; /* depth slots of group->staged_slot; NULL until first use */
-    hd_data_line_t *lines;      /* to be freed: see `shared` */
+    uint32_t floor_cursor;           /* members below it are known to have consumed floor_target */
+    _Atomic(uint8_t *) staging;      /* depth slots of group->staged_slot; NULL until first use */
+    hd_data_line_t *lines;           /* to be freed: see `shared` */
+    _Atomic(hd_leaning_t *) leaning; /* leaning.h; NULL until first use */
 };
 
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's
@@ -191,11 +193,11 @@ typedef struct hd_slice {
     alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
     _Atomic uint64_t finished;               /* generation:32 | units finished:32 */
     _Atomic uint32_t
-        ready;          /* so many units, the first ones, may be claimed: all, but see outer.h */
-    uint32_t units;     /* pieces of work in this slice, at least 1 */
-    uint32_t batch;     /* pieces taken by one claim */
-    uint32_t parts;     /* pieces that one block is cut into */
-    union {                 /* its owner's buffers; only where engine.c, or near.c, says so */
+        ready;      /* so many units, the first ones, may be claimed: all, but see outer.h */
+    uint32_t units; /* pieces of work in this slice, at least 1 */
+    uint32_t batch; /* pieces taken by one claim */
+    uint32_t parts; /* pieces that one block is cut into */
+    union {         /* its owner's buffers; only where engine.c, or near.c, says so */
         hd_expose_t expose;
         hd_near_t near;
     };
@@ -434,6 +436,7 @@ struct hd_group {
     uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
     uint8_t *far;      /* windows (far.c); NULL: there are none */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
+    uint32_t near_above; /* of those apart: what would be DIRECT if all reached all buffers */
     hd_reach_t *reach; /* heaps that members have buffers in (reach.h); NULL: they are not apart */
 };
 
