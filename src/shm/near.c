@@ -334,12 +334,19 @@ static bool is_near(const hd_op_t *op, hd_far_t *far) {
     return far->is_near;
 }
 
+#ifdef HD_TEST
+_Atomic uint64_t hd_near_found;
+#endif
+
 bool hd_near_begins(hd_op_t *op, hd_far_t *far) {
     bool near = is_near(op, far);
     hd_leaning_note(op, near);
     if (!near) {
         return false;
     }
+#ifdef HD_TEST
+    atomic_fetch_add_explicit(&hd_near_found, 1, memory_order_relaxed);
+#endif
     plan_near(op);
     op->phase = HD_PHASE_LOCAL;
     op->wait = hd_near_work;

@@ -12,6 +12,10 @@ ucc_status_t hd_near_register(hd_op_t *op, hd_far_t *far);
  * engine would do, and hd_near_work its step. */
 bool hd_near_begins(hd_op_t *op, hd_far_t *far);
 ucc_status_t hd_near_work(hd_op_t *op);
+#ifdef HD_TEST
+/* How often members of this process have found an exchange near. */
+extern _Atomic uint64_t hd_near_found;
+#endif
 /* Who cancels: nobody begins to work on op's buffers any more. False: somebody still does. */
 bool hd_near_is_quiet(const hd_op_t *op);
 

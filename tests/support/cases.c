@@ -73,6 +73,15 @@ static void make_name(prepared_t *p) {
 
 /* --- buffers --- */
 
+/* TEST_HEAPS in the environment: "all" buffers are in heaps, which processes of a node reach, or
+ * "some", which no two processes need to agree on. */
+static void *region_memory(prepared_t *p, size_t bytes) {
+    const char *heaps = getenv("TEST_HEAPS");
+    bool all = heaps != NULL && strcmp(heaps, "all") == 0;
+    bool one = heaps != NULL && strcmp(heaps, "some") == 0 && random_below(&p->random, 8) != 0;
+    return all || one ? heddle_alloc(bytes, HEDDLE_ALLOC_NEAR) : aligned_alloc(64, bytes);
+}
+
 /* Filled from guard to guard, so that nothing that stays unwritten goes unnoticed. The data starts
  * at varying distances from a cache line, but naturally aligned. Floating-point operands need
  * values without NaN; for everything else random bits are as good and faster to make. */
@@ -85,8 +94,8 @@ static void region_create(prepared_t *p, region_t *region, uint64_t elements, bo
     region->elements = elements;
     region->offset = GUARD + skew;
     region->memory_bytes = (region->offset + elements * dt->extent + GUARD + 63) / 64 * 64;
-    region->memory = aligned_alloc(64, region->memory_bytes);
-    must(region->memory != NULL ? UCC_OK : UCC_ERR_NO_MEMORY, "aligned_alloc");
+    region->memory = region_memory(p, region->memory_bytes);
+    must(region->memory != NULL ? UCC_OK : UCC_ERR_NO_MEMORY, "memory of a buffer");
     region->data = region->memory + region->offset;
     random_fill(&p->random, region->memory, region->memory_bytes);
     for (uint64_t e = 0; operand && e < elements; e++) {
@@ -225,7 +234,7 @@ static void regions_free(region_t *regions, uint32_t n) {
         if (regions[i].mirror != NULL) {
             case_memory->put(regions[i].mirror);
         }
-        free(regions[i].memory);
+        heddle_free(regions[i].memory);
         free(regions[i].wanted);
         free(regions[i].given);
     }
