@@ -95,9 +95,10 @@ static size_t heap_bytes(size_t least) {
         limit.rlim_cur / 64 < most) {
         most = (size_t)limit.rlim_cur / 64;
     }
-    most = most < hd_segment_most() ? most : hd_segment_most() / HUGE_PAGE * HUGE_PAGE;
-    most = most > least ? most : least;
-    return up(most > LEAST_HEAP ? most : LEAST_HEAP, HUGE_PAGE);
+    most = most > LEAST_HEAP ? most : LEAST_HEAP;
+    most = most < hd_segment_most() ? most : hd_segment_most();
+    most = most / HUGE_PAGE * HUGE_PAGE;
+    return most > least ? most : least;
 }
 
 /* Maps the segment where huge pages could be. NULL: no memory (logged). */

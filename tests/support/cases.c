@@ -3,6 +3,7 @@
  */
 #include "blocks.h"
 #include "deadline.h"
+#include "heaps.h"
 #include "random.h"
 
 #include <heddle/heddle.h>
@@ -73,15 +74,6 @@ static void make_name(prepared_t *p) {
 
 /* --- buffers --- */
 
-/* TEST_HEAPS in the environment: "all" buffers are in heaps, which processes of a node reach, or
- * "some", which no two processes need to agree on. */
-static void *region_memory(prepared_t *p, size_t bytes) {
-    const char *heaps = getenv("TEST_HEAPS");
-    bool all = heaps != NULL && strcmp(heaps, "all") == 0;
-    bool one = heaps != NULL && strcmp(heaps, "some") == 0 && random_below(&p->random, 8) != 0;
-    return all || one ? heddle_alloc(bytes, HEDDLE_ALLOC_NEAR) : aligned_alloc(64, bytes);
-}
-
 /* Filled from guard to guard, so that nothing that stays unwritten goes unnoticed. The data starts
  * at varying distances from a cache line, but naturally aligned. Floating-point operands need
  * values without NaN; for everything else random bits are as good and faster to make. */
@@ -94,7 +86,7 @@ static void region_create(prepared_t *p, region_t *region, uint64_t elements, bo
     region->elements = elements;
     region->offset = GUARD + skew;
     region->memory_bytes = (region->offset + elements * dt->extent + GUARD + 63) / 64 * 64;
-    region->memory = region_memory(p, region->memory_bytes);
+    region->memory = heaps_alloc(region->memory_bytes, p->random % 16 != 0);
     must(region->memory != NULL ? UCC_OK : UCC_ERR_NO_MEMORY, "memory of a buffer");
     region->data = region->memory + region->offset;
     random_fill(&p->random, region->memory, region->memory_bytes);
