@@ -91,7 +91,7 @@ static ucc_status_t start_apart(hd_op_t *op) {
         [HD_SCATTERV] = hd_scatterv_start_apart,
     };
     op->plan = hd_plan_here(op->group, &op->call, &op->place);
-    if (op->plan.leans && hd_leaning_is_near(op)) {
+    if (hd_plan_leans(op->group, &op->call, &op->place, &op->plan) && hd_leaning_is_near(op)) {
         op->plan = hd_plan_direct(op->group, &op->call, &op->place);
     } else if (op->plan.path == HD_PATH_MIXED &&
                hd_plan_leans_alone(op->group, &op->call, &op->plan) &&
@@ -116,7 +116,7 @@ ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
     };
     uint8_t type = op->call.type;
     hd_assert(!op->plan.express || hd_family[type].express);
-    if (op->plan.leans && !hd_coll[type].vector) {
+    if (!hd_coll[type].vector && hd_plan_leans(op->group, &op->call, &op->place, &op->plan)) {
         return start_leaning;
     }
     if (op->plan.path == HD_PATH_FAR || (hd_coll[type].vector && op->group->apart)) {

@@ -40,8 +40,7 @@ static hd_work_t *slices_of(const hd_op_t *op) {
 
 /* Which of the two ways op's plan describes at the moment. */
 static void plan_near(hd_op_t *op) {
-    op->plan.window = op->plan.near_window;
-    op->plan.slices = op->plan.near_slices;
+    hd_plan_cut_near(op, &op->plan.window, &op->plan.slices);
 }
 
 static void plan_far(hd_op_t *op) {
@@ -549,11 +548,14 @@ static bool somebody_is_inside(const hd_op_t *op) {
 bool hd_near_is_quiet(const hd_op_t *op) {
     const hd_work_t *work = slices_of(op);
     bool finished = true;
+    size_t window;
+    uint32_t slices;
     const hd_near_t *mine = work ? &work->slice[op->place.me].near : NULL;
     if (!mine || mine->src == HD_REACH_FAR || mine->dst == HD_REACH_FAR) {
         return true; /* nobody has been shown anything */
     }
-    for (uint32_t s = 0; s < op->plan.near_slices; s++) {
+    hd_plan_cut_near(op, &window, &slices);
+    for (uint32_t s = 0; s < slices; s++) {
         finished = hd_slice_close(op, &work->slice[s], s) && finished;
     }
     return finished || !somebody_is_inside(op);

@@ -79,27 +79,22 @@ typedef struct hd_plan {
     bool express;    /* so small, and among so few, that a post may look for the others at once */
     uint8_t regime;  /* hd_regime_t: of this member's lane */
     uint8_t data;    /* hd_regime_t: of the lanes that carry data; NONE: none do, or each its own */
-    bool leans;      /* STAGED, but DIRECT where buffers are in reach: as was last seen (near.c) */
     uint8_t lines;   /* of each lane that this member waits for; 0: none, or not known to it */
     /* the engine's part, on the paths ENGINE and MIXED: how the work is cut */
     uint8_t naming; /* hd_naming_t */
     uint8_t stores; /* hd_stores_t: of results */
     /* the part of other processes: the same in all processes, but for `path` (a process with one
        endpoint has nothing to gather) and what devices do */
-    uint8_t network;      /* hd_network_t */
-    uint8_t leg;          /* enum hd_type: which collective the legs are */
-    bool apart;           /* operands cross, one of each block of endpoints that live together
+    uint8_t network;  /* hd_network_t */
+    uint8_t leg;      /* enum hd_type: which collective the legs are */
+    bool apart;       /* operands cross, one of each block of endpoints that live together
                         (hd_span_t); each process then combines all of them */
-    bool parallel;        /* what a leg combines becomes units of the engine */
-    uint8_t segments;     /* the parts of the data that have a leg each */
-    uint8_t where;        /* hd_where_t */
-    uint32_t slices;      /* shares of the work; 0: the engine has no part */
-    uint32_t near_slices; /* among members that are apart, if they reach all buffers (near.c) */
-    size_t window;        /* bytes of a unit: of one member's block, or of each operand */
-    union {
-        size_t segment;     /* bytes of each segment, but for the last */
-        size_t near_window; /* as near_slices; there are no segments then */
-    };
+    bool parallel;    /* what a leg combines becomes units of the engine */
+    uint8_t segments; /* the parts of the data that have a leg each */
+    uint8_t where;    /* hd_where_t */
+    uint32_t slices;  /* shares of the work; 0: the engine has no part */
+    size_t window;    /* bytes of a unit: of one member's block, or of each operand */
+    size_t segment;   /* bytes of each segment, but for the last */
     const struct hd_work_row *row; /* what the units are; NULL: the engine has no part */
 } hd_plan_t;
 
@@ -107,10 +102,15 @@ typedef struct hd_plan {
  * of the whole team; the rest of place is not looked at. The group is complete. */
 hd_plan_t hd_plan_here(const struct hd_group *group, const hd_call_t *call,
                        const struct hd_place *place);
-/* Of a plan that leans: what is done if the buffers are in reach; and of one on the path MIXED,
- * whether this member's data may go out DIRECT, too. */
+/* Among members that are apart: is what such a plan does STAGED, but would not be if all reached all
+ * buffers? What is done instead; and of one on the path MIXED, may this member's data go out DIRECT,
+ * too? */
+bool hd_plan_leans(const struct hd_group *group, const hd_call_t *call,
+                   const struct hd_place *place, const hd_plan_t *plan);
 hd_plan_t hd_plan_direct(const struct hd_group *group, const hd_call_t *call,
                          const struct hd_place *place);
+/* How the engine would cut the work of members that are apart, if they reach all buffers. */
+void hd_plan_cut_near(const struct hd_op *op, size_t *window, uint32_t *slices);
 bool hd_plan_leans_alone(const struct hd_group *group, const hd_call_t *call,
                          const hd_plan_t *plan);
 /* Of an operation with an outer stage (outer.h), by its shape: its arrival combines operands, its
