@@ -68,6 +68,8 @@ struct hd_far {
      * in reach? */
     _Atomic uint64_t decided;
     bool is_near;
+    _Atomic size_t near_window; /* how the work is cut then: as each member writes it */
+    _Atomic uint32_t near_slices;
     hd_call_t *shown; /* by member: calls of other processes' members; NULL: none yet */
     uint64_t
         *vectors; /* by member: of this process's, where its counts are shown; 0: nowhere yet */

@@ -39,8 +39,17 @@ static hd_work_t *slices_of(const hd_op_t *op) {
 }
 
 /* Which of the two ways op's plan describes at the moment. */
-static void plan_near(hd_op_t *op) {
+static void plan_near(hd_op_t *op, hd_far_t *far) {
+    /* relaxed, both: mine, or, of the same exchange, the same; all of this process's have written
+       them before they published */
+    op->plan.window = atomic_load_explicit(&far->near_window, memory_order_relaxed);
+    op->plan.slices = atomic_load_explicit(&far->near_slices, memory_order_relaxed);
+}
+
+static void cut_near(hd_op_t *op, hd_far_t *far) {
     hd_plan_cut_near(op, &op->plan.window, &op->plan.slices);
+    atomic_store_explicit(&far->near_window, op->plan.window, memory_order_relaxed); /* see above */
+    atomic_store_explicit(&far->near_slices, op->plan.slices, memory_order_relaxed);
 }
 
 static void plan_far(hd_op_t *op) {
@@ -190,9 +199,9 @@ static hd_near_t buffers_of(const hd_op_t *op, const hd_far_t *far, const extent
 }
 
 /* My slices, as the engine would have them. */
-static void open_slices(hd_op_t *op, const hd_work_t *work) {
+static void open_slices(hd_op_t *op, hd_far_t *far, const hd_work_t *work) {
     bool idle = op->call.type == HD_ALLTOALLV && op->plan.regime != HD_REGIME_DIRECT;
-    plan_near(op);
+    cut_near(op, far);
     for (uint32_t s = op->place.me; s < op->plan.slices; s += op->place.n) {
         if (idle) {
             hd_slice_set(&work->slice[s], 1, 1, 1); /* my lane has all that I send */
@@ -226,7 +235,7 @@ ucc_status_t hd_near_register(hd_op_t *op, hd_far_t *far) {
     if (slice->near.src == HD_REACH_FAR || slice->near.dst == HD_REACH_FAR) {
         return UCC_OK;
     }
-    open_slices(op, work);
+    open_slices(op, far, work);
     if (me == 0) {
         /* relaxed: who used it last has consumed that number */
         atomic_store_explicit(&op->exchange->hint, 0, memory_order_relaxed);
@@ -346,7 +355,7 @@ bool hd_near_begins(hd_op_t *op, hd_far_t *far) {
 #ifdef HD_TEST
     atomic_fetch_add_explicit(&hd_near_found, 1, memory_order_relaxed);
 #endif
-    plan_near(op);
+    plan_near(op, far);
     op->phase = HD_PHASE_LOCAL;
     op->wait = hd_near_work;
     return true;
@@ -371,6 +380,12 @@ static void leave(const hd_op_t *op) {
     atomic_fetch_sub_explicit(&shared->inside, 1, memory_order_release);
     hd_bell_ring(&op->group->home.bell); /* who waits for units, or cancels */
 }
+
+/* What a step works with. */
+typedef struct step {
+    hd_work_t work;
+    bool is_inside; /* from the first unit that it finds to its end */
+} step_t;
 
 static void finish(hd_op_t *op, uint32_t s, hd_slice_t *slice, uint32_t taken) {
     uint32_t units = slice->units; /* while it is pinned */
@@ -442,32 +457,34 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
     return turn.worked;
 }
 
-static bool work_on(hd_op_t *op, const hd_work_t *work, uint32_t s) {
-    const hd_slice_t *slice = &work->slice[s];
+static bool work_on(hd_op_t *op, step_t *step, uint32_t s) {
+    const hd_slice_t *slice = &step->work.slice[s];
     /* acquire: only a look; the claim repeats it */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
     if (!hd_slice_claimable(hd_op_generation(op), slice, word)) {
         return false;
     }
-    enter(op);
-    bool worked = op->call.exclusive ? work_exclusively(op, work, s) : work_on_claimed(op, work, s);
-    leave(op);
-    return worked;
+    if (!step->is_inside) {
+        enter(op);
+        step->is_inside = true;
+    }
+    return op->call.exclusive ? work_exclusively(op, &step->work, s)
+                              : work_on_claimed(op, &step->work, s);
 }
 
 /* Few members: my slice, then what the others have left of theirs; over when every slice says so. */
-static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
+static ucc_status_t work_flat(hd_op_t *op, step_t *step) {
     uint32_t slices = op->plan.slices, chunks = 0; /* bounded: others use this context, too */
     hd_slice_t *unfinished = NULL;
     while (op->place.me < slices && !op->own_finished && chunks < CHUNKS_PER_STEP &&
-           work_on(op, work, op->place.me)) {
+           work_on(op, step, op->place.me)) {
         chunks++;
     }
     for (uint32_t i = op->finished; i < slices; i++) {
         uint32_t s = (op->place.me + 1 + i) % slices;
-        hd_slice_t *slice = &work->slice[s];
+        hd_slice_t *slice = &step->work.slice[s];
         while (!(op->own_finished && s == op->place.me) && !hd_slice_is_finished(op, slice)) {
-            if (chunks == CHUNKS_PER_STEP || !work_on(op, work, s)) {
+            if (chunks == CHUNKS_PER_STEP || !work_on(op, step, s)) {
                 unfinished = unfinished ? unfinished : slice;
                 break;
             }
@@ -486,13 +503,13 @@ static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
 }
 
 /* Others' slices from the first on that may still have units. */
-static bool steal(hd_op_t *op, const hd_work_t *work) {
+static bool steal(hd_op_t *op, step_t *step) {
     hd_exchange_t *x = op->exchange;
     uint32_t slices = op->plan.slices;
     /* relaxed: only a hint, checked by the claim itself */
     uint32_t hint = atomic_load_explicit(&x->hint, memory_order_relaxed);
     for (uint32_t s = hint; s < slices; s++) {
-        if (work_on(op, work, s)) {
+        if (work_on(op, step, s)) {
             return true;
         }
         if (!op->call.exclusive) {
@@ -505,11 +522,11 @@ static bool steal(hd_op_t *op, const hd_work_t *work) {
     return false;
 }
 
-static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
+static ucc_status_t work_deep(hd_op_t *op, step_t *step) {
     bool own = op->place.me < op->plan.slices;
     uint32_t chunks = 0; /* as above */
     while (chunks < CHUNKS_PER_STEP &&
-           ((own && work_on(op, work, op->place.me)) || (own = false, steal(op, work)))) {
+           ((own && work_on(op, step, op->place.me)) || (own = false, steal(op, step)))) {
         chunks++;
     }
     ucc_status_t status;
@@ -523,9 +540,12 @@ static ucc_status_t work_deep(hd_op_t *op, const hd_work_t *work) {
 }
 
 ucc_status_t hd_near_work(hd_op_t *op) {
-    hd_work_t work = hd_far_of(op)->work;
-    work.slice = slices_of(op)->slice;
-    ucc_status_t status = hd_op_is_flat(op) ? work_flat(op, &work) : work_deep(op, &work);
+    step_t step = {.work = hd_far_of(op)->work};
+    step.work.slice = slices_of(op)->slice;
+    ucc_status_t status = hd_op_is_flat(op) ? work_flat(op, &step) : work_deep(op, &step);
+    if (step.is_inside) {
+        leave(op);
+    }
     op->exposed = status == UCC_INPROGRESS;
     return status;
 }

@@ -139,7 +139,7 @@ Test(near, where_exchanges_have_no_numbers_nobody_leans) {
 enum { LIVES, IS_LOST, RETURNS };
 
 typedef struct stuck {
-    _Atomic bool is_inside, may_return;
+    _Atomic bool is_posted, is_inside, may_return;
     _Atomic uint64_t polls;
     ucc_status_t while_inside, in_the_end;
 } stuck_t;
@@ -192,11 +192,14 @@ static void cancel(heddle_ep_t *ep, void *arg) {
     gets_stuck = heddle_ep_index(ep) == 1;
     ucc_coll_req_h request;
     if (gets_stuck) {
+        while (!atomic_load(&stuck->is_posted)) { /* else the other one might do it, in its post */
+        }
         request = post(ep, x, BYTES_OF_IT, &dt);
         while (heddle_wait(request, 1) == UCC_INPROGRESS) {
         }
     } else {
         request = post(ep, x, BYTES_OF_IT, &dt);
+        atomic_store(&stuck->is_posted, true);
         while (!atomic_load(&stuck->is_inside)) { /* without a step of its own */
         }
         heddle_team_abort(heddle_ep_team(ep));
