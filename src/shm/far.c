@@ -929,7 +929,6 @@ ucc_status_t hd_far_register(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) 
         /* relaxed: who used it last has consumed that number */
         atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
     }
-    op->expose = (hd_expose_t){.src = NULL};
     op->exposed = true;
     return hd_near_register(op, far);
 }

@@ -2,7 +2,7 @@
  * heaps that all of them have mapped: the engine's work (engine.c, work.c), on addresses of each
  * process's own.
  *
- * A member shows where its buffers are in its slice, as words of reach.h, with the heaps that its
+ * A member shows where its buffers are in its lane, or, on the path MIXED, in its slice, as words of reach.h, with the heaps that its
  * process reaches; in any exchange that may go by windows (far.c), so that a slice never tells of
  * an older one. Who has seen all arrive compares: the exchange is NEAR if all words are heaps', and
  * each heap is in reach of every process. All members see the same words, so all decide alike. If
@@ -213,6 +213,36 @@ static void open_slices(hd_op_t *op, hd_far_t *far, const hd_work_t *work) {
     plan_far(op);
 }
 
+/* What I show of an exchange that is published, or about to be. */
+static hd_near_t shown_by_me(const hd_op_t *op, const hd_slice_t *slice) {
+    const hd_expose_t *e = &op->expose;
+    return op->plan.path == HD_PATH_MIXED
+               ? slice[op->place.me].near
+               : (hd_near_t){(uintptr_t)e->src, (uintptr_t)e->dst, (uintptr_t)e->call};
+}
+
+/* All have arrived. */
+static hd_near_t shown_by(const hd_op_t *op, const hd_slice_t *slice, uint32_t i) {
+    if (op->plan.path == HD_PATH_MIXED) {
+        return slice[i].near;
+    }
+    return i == op->place.me ? shown_by_me(op, slice)
+                             : hd_board_lane(op->place.board, i, op->place.k)->near;
+}
+
+static void show(hd_op_t *op, hd_slice_t *slice, hd_near_t near) {
+    if (op->plan.path == HD_PATH_MIXED) {
+        slice->near = near;
+        return;
+    }
+    op->expose = (hd_expose_t){(const void *)(uintptr_t)near.src, (void *)(uintptr_t)near.dst,
+                               (const hd_call_t *)(uintptr_t)near.reach};
+}
+
+static bool is_far(hd_near_t near) {
+    return near.src == HD_REACH_FAR || near.dst == HD_REACH_FAR;
+}
+
 ucc_status_t hd_near_register(hd_op_t *op, hd_far_t *far) {
     hd_work_t *work = hd_engine_work_of(op);
     uint32_t me = op->place.me;
@@ -230,11 +260,12 @@ ucc_status_t hd_near_register(hd_op_t *op, hd_far_t *far) {
     extents_t reaches = {extent_of(op, coll_of(op)->source), extent_of(op, coll_of(op)->result)};
     hd_slice_t *slice = &work->slice[me];
     bool can = !shows_calls(op) || show_call(op, far, &reaches);
-    slice->near = can ? buffers_of(op, far, &reaches) : (hd_near_t){.src = HD_REACH_FAR};
-    slice->vectors = far->vectors[me];
-    if (slice->near.src == HD_REACH_FAR || slice->near.dst == HD_REACH_FAR) {
+    hd_near_t near = can ? buffers_of(op, far, &reaches) : (hd_near_t){.src = HD_REACH_FAR};
+    show(op, slice, near);
+    if (is_far(near)) {
         return UCC_OK;
     }
+    slice->vectors = far->vectors[me];
     open_slices(op, far, work);
     if (me == 0) {
         /* relaxed: who used it last has consumed that number */
@@ -255,11 +286,10 @@ static need_t need_of(const hd_op_t *op, const hd_slice_t *slice, uint64_t *reac
     need_t need = {0};
     *reach = UINT64_MAX;
     for (uint32_t i = 0; i < op->place.n; i++) {
-        const hd_near_t *near = &slice[i].near;
-        need.far = need.far || near->src == HD_REACH_FAR || near->dst == HD_REACH_FAR;
-        need.slots |= near->src == HD_REACH_FAR ? 0 : hd_reach_bit(near->src);
-        need.slots |= near->dst == HD_REACH_FAR ? 0 : hd_reach_bit(near->dst);
-        *reach &= near->reach;
+        hd_near_t near = shown_by(op, slice, i);
+        need.far = need.far || is_far(near);
+        need.slots |= is_far(near) ? 0 : hd_reach_bit(near.src) | hd_reach_bit(near.dst);
+        *reach &= near.reach;
     }
     return need;
 }
@@ -267,11 +297,12 @@ static need_t need_of(const hd_op_t *op, const hd_slice_t *slice, uint64_t *reac
 /* Translates what a member of another process shows. False: it is not what it should be. */
 static bool translate(const hd_op_t *op, hd_far_t *far, const hd_slice_t *slice, uint32_t i) {
     const hd_reach_t *reach = op->group->reach;
-    far->work.src[i] = hd_reach_at(reach, slice->near.src);
-    far->work.dst[i] = hd_reach_at(reach, slice->near.dst);
-    bool fine = (!slice->near.src || far->work.src[i]) && (!slice->near.dst || far->work.dst[i]);
+    hd_near_t near = shown_by(op, slice, i);
+    far->work.src[i] = hd_reach_at(reach, near.src);
+    far->work.dst[i] = hd_reach_at(reach, near.dst);
+    bool fine = (!near.src || far->work.src[i]) && (!near.dst || far->work.dst[i]);
     if (shows_calls(op)) {
-        const shown_t *shown = shown_at(op, slice->vectors);
+        const shown_t *shown = shown_at(op, slice[i].vectors);
         if (!shown) {
             return false;
         }
@@ -293,7 +324,7 @@ static ucc_status_t translate_all(const hd_op_t *op, hd_far_t *far, const hd_sli
     }
     for (uint32_t i = 0; i < op->place.n; i++) {
         bool is_other = op->group->home_of[hd_op_member(op, i)] != op->group->mapping.number;
-        if (is_other && !translate(op, far, &slice[i], i)) {
+        if (is_other && !translate(op, far, slice, i)) {
             hd_error("%s: endpoint %llu shows a buffer that is in no heap", hd_op_type_name(op),
                      (unsigned long long)hd_op_endpoint(op, i));
             return UCC_ERR_INVALID_PARAM;
@@ -328,8 +359,7 @@ static bool is_decided(const hd_op_t *op, const hd_far_t *far) {
 }
 
 static bool is_near(const hd_op_t *op, hd_far_t *far) {
-    const hd_near_t *mine = &slices_of(op)->slice[op->place.me].near;
-    if (mine->src == HD_REACH_FAR || mine->dst == HD_REACH_FAR) {
+    if (is_far(shown_by_me(op, slices_of(op)->slice))) {
         return false;
     }
     if (!is_decided(op, far)) {
@@ -570,8 +600,7 @@ bool hd_near_is_quiet(const hd_op_t *op) {
     bool finished = true;
     size_t window;
     uint32_t slices;
-    const hd_near_t *mine = work ? &work->slice[op->place.me].near : NULL;
-    if (!mine || mine->src == HD_REACH_FAR || mine->dst == HD_REACH_FAR) {
+    if (!work || is_far(shown_by_me(op, work->slice))) {
         return true; /* nobody has been shown anything */
     }
     hd_plan_cut_near(op, &window, &slices);

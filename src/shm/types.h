@@ -85,6 +85,14 @@ typedef struct hd_expose {
     const hd_call_t *call;
 } hd_expose_t;
 
+/* Where a member's buffers are, as those of other processes know them (near.c): words of reach.h, and
+ * the slots that its process reaches. */
+typedef struct hd_near {
+    uint64_t src, dst, reach;
+} hd_near_t;
+
+_Static_assert(sizeof(hd_near_t) == sizeof(hd_expose_t), "either is published in the same place");
+
 /* Written by its owner only, before seq; read by all after seq. One line; lanes stand two lines
  * apart because adjacent-line prefetchers couple pairs. */
 typedef struct hd_lane {
@@ -95,6 +103,7 @@ typedef struct hd_lane {
         uint8_t payload[HD_INLINE_MAX];
         ptrdiff_t at; /* LINES: first line; STAGED: first byte: how far from here (hd_lane_data) */
         hd_expose_t direct;
+        hd_near_t near; /* on the path FAR */
     };
 } hd_lane_t;
 
@@ -180,12 +189,6 @@ _Static_assert(sizeof(hd_block_t) == 2 * HD_LINE,
                "a block's record is one line, beside the one above");
 _Static_assert((int)HD_INLINE_MAX == (int)HD_RESULT_MAX,
                "what came in a lane's line goes on in a block's, and in the result's");
-
-/* Where a member's buffers are, as those of other processes know them (near.c): words of reach.h, and
- * the slots that its process reaches. */
-typedef struct hd_near {
-    uint64_t src, dst, reach;
-} hd_near_t;
 
 /* Shared. One member's share of an exchange's work; initialised by that member before it
  * publishes. */
