@@ -13,8 +13,7 @@
 
 enum { HUGE_PAGE = 2 * 1024 * 1024 };
 
-/* Whether processes of this machine would share memory, as a team made now says. */
-static bool shares(void) {
+bool hd_api_shares(void) {
     static _Atomic int32_t known; /* relaxed: 0: not yet; all who find out find the same */
     int32_t said = atomic_load_explicit(&known, memory_order_relaxed);
     if (!said) {
@@ -63,7 +62,7 @@ static void *alloc(size_t bytes, uint64_t flags, bool near, const char *caller) 
 }
 
 void *heddle_alloc(size_t bytes, uint64_t flags) {
-    return alloc(bytes, flags, shares(), __func__);
+    return alloc(bytes, flags, hd_api_shares(), __func__);
 }
 
 void *heddle_alloc_like(const heddle_ep_t *ep, size_t bytes, uint64_t flags) {

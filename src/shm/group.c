@@ -5,6 +5,7 @@
  * reference is left, and no endpoint's memory that a peer may touch lies anywhere else.
  */
 #include "shm/outer.h"
+#include "shm/parts.h"
 #include "shm/reach.h"
 
 #include "core/config.h"
@@ -40,7 +41,7 @@ static void dismantle(hd_group_t *group) {
     }
     for (uint32_t i = 0; first && group->region && i < group->n; i++) {
         if (group->region[i].owned) {
-            hd_free_part(group->region[i].address, group->region[i].bytes);
+            hd_part_free(group->region[i].address, group->region[i].bytes);
         }
     }
     for (uint32_t i = 0; i < 2; i++) { /* last: what the boards' flights use */
@@ -124,6 +125,8 @@ static bool furnish(hd_group_t *group) {
         group->region = hd_group_spans_processes(group)
                             ? hd_alloc(HD_LINE, n * sizeof(*group->region))
                             : (struct hd_region *)(void *)(base + p.region);
+        group->part =
+            hd_group_spans_processes(group) ? (hd_part_t *)(void *)(base + p.region) : NULL;
         group->labels = (uint64_t *)(void *)(base + p.labels);
         group->home_of = (uint32_t *)(void *)(base + p.homes);
         group->match = hd_match_create(group, base + p.match);

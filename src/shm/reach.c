@@ -130,14 +130,22 @@ uint64_t hd_reach_slots(const hd_reach_t *reach) {
     return atomic_load_explicit(&reach->reached, memory_order_acquire);
 }
 
+static size_t offset_of(uint64_t word) {
+    return (size_t)(word << (64 - HD_REACH_SHIFT) >> (64 - HD_REACH_SHIFT));
+}
+
 void *hd_reach_at(const hd_reach_t *reach, uint64_t word) {
-    uint64_t slot = word >> HD_REACH_SHIFT,
-             offset = word << (64 - HD_REACH_SHIFT) >> (64 - HD_REACH_SHIFT);
+    uint64_t slot = word >> HD_REACH_SHIFT;
     if (slot == 0 || slot >= HD_REACH_SLOTS || !(hd_reach_slots(reach) >> slot & 1) ||
-        offset >= reach->bytes[slot]) {
+        offset_of(word) >= reach->bytes[slot]) {
         return NULL;
     }
-    return reach->base[slot] + offset;
+    return reach->base[slot] + offset_of(word);
+}
+
+bool hd_reach_holds(const hd_reach_t *reach, uint64_t word, size_t bytes) {
+    return hd_reach_at(reach, word) &&
+           bytes <= reach->bytes[word >> HD_REACH_SHIFT] - offset_of(word);
 }
 
 /* --- reaching --------------------------------------------------------------------------------- */

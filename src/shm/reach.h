@@ -43,6 +43,8 @@ static inline uint64_t hd_reach_bit(uint64_t word) {
 }
 /* Where the word's buffer is mapped here; NULL: nowhere, or there is none. */
 void *hd_reach_at(const hd_reach_t *reach, uint64_t word);
+/* Of one that is mapped here: are so many bytes? */
+bool hd_reach_holds(const hd_reach_t *reach, uint64_t word, size_t bytes);
 
 /* Of slots that are not reached: asks for them, once each. */
 void hd_reach_want(hd_reach_t *reach, uint64_t slots);

@@ -67,6 +67,7 @@ typedef struct hd_outer hd_outer_t;
 typedef struct hd_outer_memory hd_outer_memory_t;
 typedef struct hd_far hd_far_t;
 typedef struct hd_reach hd_reach_t;
+typedef struct hd_part hd_part_t;
 typedef struct hd_leaning hd_leaning_t;
 typedef struct hd_births hd_births_t;
 typedef struct hd_birth hd_birth_t;
@@ -334,6 +335,12 @@ typedef struct hd_common {
     _Atomic uint64_t given_away; /* bytes of the mapping that boards have (mapping.c) */
 } hd_common_t;
 
+/* Shared. An endpoint's part of the team's memory. */
+struct hd_part {
+    _Atomic uint64_t word; /* of reach.h; 0: it has none, or has not joined */
+    uint64_t bytes;
+};
+
 typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, direct_above, chunk;
@@ -439,6 +446,9 @@ struct hd_group {
     uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
     uint8_t *far;      /* windows (far.c); NULL: there are none */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
+    /* by endpoint: the team's memory, as other processes know it (parts.c); shared. NULL: all
+     * endpoints live in this one */
+    hd_part_t *part;
     uint32_t near_above; /* of those apart: what would be DIRECT if all reached all buffers */
     hd_reach_t *reach; /* heaps that members have buffers in (reach.h); NULL: they are not apart */
 };
