@@ -114,7 +114,7 @@ static int outlive(const process_t *process, void *arg) {
     while (heddle_barrier(ep) == UCC_OK) {
     }
     EXPECT(((char *)theirs)[0] == 9 && ((char *)theirs)[BYTES - 1] == 9);
-    memset(theirs, 1, BYTES);
+    ((char *)theirs)[BYTES / 2 + heddle_ep_index(ep)] = 1; /* the other survivor looks, too */
     return leave(ep);
 }
 
