@@ -121,8 +121,8 @@ typedef struct heddle_group_params {
     ucc_coll_sync_type_t sync_type;
     uint64_t outstanding_colls;
     /** Bytes of symmetric memory that the library allocates for each endpoint (0: none), and the
-     *  drafts' constraints on it. See heddle_team_memory(). UCC_ERR_NOT_SUPPORTED with `oob`: there
-     *  is none of several processes. */
+     *  drafts' constraints on it. See heddle_team_memory(). UCC_ERR_NOT_SUPPORTED with an `oob` of
+     *  several processes, unless they share memory (HEDDLE_NODE=y). */
     size_t symmetric_bytes;
     uint64_t symmetric_constraints;
     /** NULL, or an allgather among processes for hybrid programs: called by one thread of each
@@ -642,7 +642,12 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
 /** Endpoint ep's part of the team's memory (heddle_team_params_t::memory,
  *  heddle_group_params_t::symmetric_bytes). The pointer is valid in the whole process while
  *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none, or as long as not
- *  all have joined (but the caller's own part is known at once). */
+ *  all have joined (but the caller's own part is known at once).
+ *      Of an endpoint of another process: where processes share memory (HEDDLE_NODE=y) and the part
+ *  lies in a heap (symmetric_bytes, or heddle_alloc()), where this process has it mapped; the first
+ *  call may take some milliseconds. It stays memory as long as the caller holds its team, even if
+ *  the other process dies. Elsewhere UCC_ERR_NOT_SUPPORTED; UCC_ERR_NO_RESOURCE if it can't be
+ *  mapped. */
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------
