@@ -330,6 +330,8 @@ void hd_board_destroy(hd_board_t *board) {
             /* relaxed: the last reference */
             hd_free_local(atomic_load_explicit(&board->member[i]->staging, memory_order_relaxed));
             hd_free(board->member[i]->lines);
+        }
+        if (board->member[i]) {
             hd_free(atomic_load_explicit(&board->member[i]->leaning, memory_order_relaxed));
         }
         hd_free(board->member[i]);
