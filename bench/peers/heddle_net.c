@@ -1,7 +1,7 @@
 /* heddle_net.c: Heddle's blocking calls among the threads of several processes, one team over all.
  * --variant 2x3 means 2 processes with 3 threads each, of which --threads must be the product. The
  * loops' lines are in memory that the processes inherit; they find each other over TCP, as programs
- * without MPI do.
+ * without MPI do. With BENCH_HEAPS=1 in the environment, buffers are heddle_alloc's.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -48,6 +48,10 @@ static void leave(void *self) {
 
 static void call(void *self, const bench_case_t *c, uint32_t root) {
     require(bench_heddle_call(self, c, root), c->coll->name);
+}
+
+static void *allocate(size_t bytes) {
+    return heddle_alloc(bytes < 4096 ? 4096 : bytes, HEDDLE_ALLOC_NEAR);
 }
 
 typedef struct thread {
@@ -98,16 +102,21 @@ static void run_process(const bench_t *b, const heddle_bootstrap_params_t *param
 }
 
 int main(int argc, char **argv) {
-    static const bench_peer_t peer = {.name = "heddle",
-                                      .version = version,
-                                      .supports = supports,
-                                      .join = join,
-                                      .leave = leave,
-                                      .call = call};
+    static bench_peer_t peer = {.name = "heddle",
+                                .version = version,
+                                .supports = supports,
+                                .join = join,
+                                .leave = leave,
+                                .call = call};
     bench_t b;
     unsigned char key[32];
     char address[32];
     int status, failed = 0;
+    const char *heaps = getenv("BENCH_HEAPS");
+    if (heaps != NULL && *heaps == '1') {
+        peer.allocate = allocate;
+        peer.deallocate = heddle_free;
+    }
     bench_open(&b, &peer, argc, argv, 0);
     bench_map(&b, NULL, true);
     if (sscanf(b.options.variant, "%ux%u", &processes, &threads) != 2 || processes == 0 ||

@@ -218,6 +218,14 @@ static void *allocate(size_t bytes) {
     return memory;
 }
 
+static void *allocate_buffer(const bench_peer_t *peer, size_t bytes) {
+    void *memory = peer->allocate == NULL ? allocate(bytes) : peer->allocate(bytes);
+    if (memory == NULL) {
+        bench_fail("buffers", "out of memory");
+    }
+    return memory;
+}
+
 /* Uneven blocks: half the share and one and a half times the share, in turn; with an odd number of
  * participants the last has just its share, so that the total stays. */
 static void lay_out_blocks(bench_case_t *c) {
@@ -257,18 +265,21 @@ static void case_begin(participant_t *p, const bench_coll_t *coll, uint64_t byte
     lay_out_blocks(c);
     uint64_t source = bench_elements(c, coll->source);
     uint64_t destination = bench_elements(c, coll->destination);
-    c->source = allocate(source * c->width);
+    const bench_peer_t *peer = p->bench->peer;
+    c->source = allocate_buffer(peer, source * c->width);
     c->destination =
-        (unsigned char *)allocate(destination * c->width + DESTINATION_OFFSET) + DESTINATION_OFFSET;
+        (unsigned char *)allocate_buffer(peer, destination * c->width + DESTINATION_OFFSET) +
+        DESTINATION_OFFSET;
     bench_fill(c);
 }
 
-static void case_end(bench_case_t *c) {
+static void case_end(const bench_peer_t *peer, bench_case_t *c) {
+    void (*deallocate)(void *memory) = peer->deallocate == NULL ? free : peer->deallocate;
     free(c->counts);
     free(c->displacements);
     free(c->own_displacements);
-    free(c->source);
-    free(c->destination - DESTINATION_OFFSET);
+    deallocate(c->source);
+    deallocate(c->destination - DESTINATION_OFFSET);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -479,7 +490,7 @@ static void run_case(participant_t *p, const bench_coll_t *coll, uint64_t bytes)
     const bench_peer_t *peer = p->bench->peer;
     case_begin(p, coll, bytes);
     if (!peer->supports(&p->now)) {
-        case_end(&p->now);
+        case_end(p->bench->peer, &p->now);
         return;
     }
     if (peer->prepare != NULL) {
@@ -501,7 +512,7 @@ static void run_case(participant_t *p, const bench_coll_t *coll, uint64_t bytes)
         peer->release(p->self, &p->now);
     }
     meet(p); /* nobody frees what another may still be reading */
-    case_end(&p->now);
+    case_end(p->bench->peer, &p->now);
 }
 
 void bench_participate(const bench_t *b, uint32_t rank) {

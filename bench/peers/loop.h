@@ -126,6 +126,9 @@ typedef struct bench_peer {
     /** Before and after all cases, called by each participant; NULL: nothing to do. */
     void *(*join)(const bench_options_t *o, uint32_t rank);
     void (*leave)(void *self);
+    /** Memory for buffers, at a multiple of a page, and what gives it back; NULL: the C library's. */
+    void *(*allocate)(size_t bytes);
+    void (*deallocate)(void *memory);
     /** Before and after the calls of one case; NULL: nothing to do. */
     void (*prepare)(void *self, const bench_case_t *c);
     void (*release)(void *self, const bench_case_t *c);

@@ -107,6 +107,8 @@ ucc_status_t hd_api_new_context(ucc_lib_h lib, const ucc_context_params_t *param
                                 ucc_context_h *context);
 ucc_status_t hd_api_create_context(ucc_lib_h lib, const ucc_context_params_t *params,
                                    const hd_config_t *config, bool unplaced, ucc_context_h *out);
+/* Do processes of this machine share memory, as the environment or the file says (NODE)? */
+bool hd_api_shares(void);
 /* What a handle of ucc_mem_map is of, if that is memory of this process. */
 bool hd_api_mapping(ucc_mem_map_mem_h memh, ucc_mem_map_t *segment);
 /* What TUNE says in the context's configuration: one_sided.c. */

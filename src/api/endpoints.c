@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "form/kin.h"
 #include "request/engine.h"
+#include "shm/parts.h"
 #include "span/span.h"
 #include "threads/callback.h"
 
@@ -225,9 +226,9 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
                                                                                 : "req_free");
             return UCC_ERR_INVALID_PARAM;
         }
-        if (p->symmetric_bytes) {
+        if (p->symmetric_bytes && !hd_api_shares()) {
             hd_error("heddle_group_create: symmetric_bytes: there is no symmetric memory of "
-                     "several processes");
+                     "several processes without HEDDLE_NODE=y");
             return UCC_ERR_NOT_SUPPORTED;
         }
     }
@@ -247,16 +248,22 @@ static void refuse(const heddle_group_params_t *p, ucc_status_t why) {
 
 /* Aligned as strictly as symmetric_constraints can ask for. */
 static ucc_status_t give_memory(heddle_group_t *g) {
+    bool spans = g->params.oob && g->params.oob->n_oob_eps > 1;
+    if (g->params.symmetric_bytes && spans && !hd_group_spans_processes(g->group)) {
+        hd_error("heddle_group_create: symmetric_bytes: the processes don't share memory");
+        return UCC_ERR_NOT_SUPPORTED; /* alike at all */
+    }
     for (uint32_t i = 0; g->params.symmetric_bytes && i < g->params.endpoints; i++) {
         uint32_t member = hd_group_member(g->group, hd_form_number(g->group, i));
         struct hd_region *region = &g->group->region[member];
-        region->address = hd_alloc_part(g->params.symmetric_bytes);
+        region->address = hd_part_alloc(g->group, g->params.symmetric_bytes);
         region->bytes = g->params.symmetric_bytes;
         region->owned = true;
         if (!region->address) {
             hd_error("heddle_group_create: no memory for symmetric_bytes");
             return UCC_ERR_NO_MEMORY;
         }
+        hd_part_show(g->group, member);
     }
     return UCC_OK;
 }

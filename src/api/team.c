@@ -3,10 +3,12 @@
  */
 #include "api/api.h"
 #include "form/kin.h"
+#include "shm/parts.h"
 #include "gpu/near.h"
 #include "span/span.h"
 
 #include <string.h>
+#include <time.h>
 
 /* EXCLUSIVE promises one team at a time; clients keep several, so it is a warning at most. */
 static ucc_status_t check_exclusive(ucc_context_h context) {
@@ -206,11 +208,43 @@ static ucc_status_t find_member(ucc_team_h team, uint64_t ep, const char *caller
     return UCC_OK;
 }
 
+/* Does it live in another process that shares memory with this one? */
+static bool lives_beside(ucc_team_h team, uint64_t ep) {
+    const hd_span_t *span = hd_kin_span(team->group);
+    return span && ep < span->n && span->process_of[ep] != span->mine;
+}
+
+/* A heap that is met for the first time is there in some milliseconds. */
+static ucc_status_t find_part(ucc_team_h team, uint32_t ep, void **address, size_t *bytes) {
+    enum { STEP_NS = 200 * 1000, STEPS = 10000 };
+    void *at = NULL;
+    size_t n = 0;
+    ucc_status_t status = hd_group_is_complete(team->group) ? hd_part_find(team->group, ep, &at, &n)
+                                                            : UCC_ERR_NOT_FOUND;
+    for (uint32_t i = 0; status == UCC_INPROGRESS && i < STEPS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+        status = hd_part_find(team->group, ep, &at, &n);
+    }
+    if (status == UCC_INPROGRESS || status == UCC_ERR_NOT_SUPPORTED) {
+        hd_error("heddle_team_memory: the part of endpoint %u, of another process, %s", ep,
+                 status == UCC_INPROGRESS ? "can't be mapped" : "lies in no heap (heddle_alloc)");
+        return status == UCC_INPROGRESS ? UCC_ERR_NO_RESOURCE : status;
+    }
+    if (status == UCC_OK) {
+        *address = at;
+        *bytes = n;
+    }
+    return status;
+}
+
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes) {
     uint32_t member;
     if (!hd_api_active_team(team, __func__) || !hd_api_pointer(address, "address", __func__) ||
         !hd_api_pointer(bytes, "bytes", __func__)) {
         return UCC_ERR_INVALID_PARAM;
+    }
+    if (lives_beside(team, ep)) {
+        return find_part(team, (uint32_t)ep, address, bytes);
     }
     ucc_status_t status = find_member(team, ep, __func__, &member);
     if (status != UCC_OK) {

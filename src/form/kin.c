@@ -5,6 +5,7 @@
 
 #include "core/hash.h"
 #include "form/form.h"
+#include "form/heaps.h"
 #include "node/node.h"
 
 #include <poll.h>
@@ -38,9 +39,11 @@ struct hd_kin {
     uint64_t *in_origin;
     hd_group_t *scope; /* a reference; NULL: it has none, and is that of its own descendants */
     /* of the watch, under its lock */
-    bool *gone;           /* by process: its end has been seen */
-    bool listens;         /* others may fail at its birth, after this process has gone ahead */
-    hd_kin_t *next, **at; /* at is NULL: it is in no list */
+    bool *gone; /* by process: its end has been seen */
+    hd_heap_fetches_t heaps;
+    hd_node_address_t owner; /* see owner_of */
+    bool listens;            /* others may fail at its birth, after this process has gone ahead */
+    hd_kin_t *next, **at;    /* at is NULL: it is in no list */
 };
 
 _Static_assert(offsetof(hd_kin_t, memory) == 0, "what hangs on the group is known as the kin");
@@ -111,6 +114,12 @@ static bool has_left(const hd_kin_t *kin, uint32_t p) {
     return left;
 }
 
+/* Nobody of a process does anything in a team any more. (One that says what nobody says, or can't be
+ * connected to, may still be there.) */
+static bool has_ended(hd_node_state_t state) {
+    return state == HD_NODE_DIED || state == HD_NODE_LEFT || state == HD_NODE_ABSENT;
+}
+
 /* Under the watch's lock. */
 static void look_at(hd_kin_t *kin) {
     for (uint32_t p = 0; p < kin->span->processes; p++) {
@@ -119,6 +128,9 @@ static void look_at(hd_kin_t *kin) {
             continue;
         }
         kin->gone[p] = true;
+        if (has_ended(state)) {
+            hd_reach_lose(kin->group->reach, p);
+        }
         /* relaxed: set before anybody uses the group */
         if (!atomic_load_explicit(&kin->is_scope, memory_order_relaxed) && !has_left(kin, p)) {
             if (hd_group_poisoned(kin->group) == UCC_OK) {
@@ -169,6 +181,28 @@ static bool listen(void) {
     return some;
 }
 
+static hd_node_address_t address_of(const hd_kin_t *kin, uint32_t p);
+
+static const hd_node_address_t *owner_of(void *arg, uint32_t p) {
+    hd_kin_t *kin = arg;
+    if (p >= kin->span->processes || p == kin->span->mine) {
+        return NULL;
+    }
+    kin->owner = address_of(kin, p);
+    return &kin->owner;
+}
+
+/* Fetches what is wanted. True: something is on its way. */
+static bool fetch_heaps(void) {
+    bool some = false;
+    pthread_mutex_lock(&watch.lock);
+    for (hd_kin_t *kin = watch.list; kin; kin = kin->next) {
+        some |= hd_heaps_fetch(&kin->heaps, kin->group->reach, kin->node, owner_of, kin);
+    }
+    pthread_mutex_unlock(&watch.lock);
+    return some;
+}
+
 static bool is_to_end(void) {
     uint64_t word;
     (void)!read(watch.event, &word, sizeof(word)); /* there may be none */
@@ -179,13 +213,14 @@ static bool is_to_end(void) {
 }
 
 static void *keep_watch(void *arg) {
-    enum { LISTEN_MS = 10 };
+    enum { LISTEN_MS = 10, FETCH_MS = 1 };
     hd_node_t *node = arg;
     struct pollfd on[] = {{.fd = hd_node_fd(node), .events = POLLIN},
                           {.fd = watch.event, .events = POLLIN}};
     (void)pthread_setname_np(pthread_self(), "heddle-kin");
     while (!is_to_end()) {
-        if (poll(on, 2, listen() ? LISTEN_MS : -1) > 0) {
+        int patience = listen() ? LISTEN_MS : -1;
+        if (poll(on, 2, fetch_heaps() ? FETCH_MS : patience) > 0) {
             hd_kin_progress(node);
         }
     }
@@ -195,6 +230,11 @@ static void *keep_watch(void *arg) {
 static void wake_watch(void) {
     uint64_t one = 1;
     (void)!write(watch.event, &one, sizeof(one)); /* if it is full, it is awake */
+}
+
+static void serve_heaps(void *arg) {
+    (void)arg;
+    wake_watch();
 }
 
 /* Under watch.starting. */
@@ -233,6 +273,7 @@ static ucc_status_t begin_watch(hd_kin_t *kin) {
         }
         watch.list = kin;
         kin->listens = kin->ahead;
+        hd_reach_serve_by(kin->group->reach, serve_heaps, NULL);
         look_at(kin); /* what has been counted before is not looked at again */
         pthread_mutex_unlock(&watch.lock);
         if (kin->ahead) {
@@ -251,6 +292,7 @@ static void end_watch(hd_kin_t *kin) {
     pthread_mutex_lock(&watch.starting);
     pthread_mutex_lock(&watch.lock);
     if (!kin->at) { /* in the child of a fork */
+        hd_heaps_end(&kin->heaps);
         pthread_mutex_unlock(&watch.lock);
         pthread_mutex_unlock(&watch.starting);
         return;
@@ -261,6 +303,7 @@ static void end_watch(hd_kin_t *kin) {
     }
     kin->at = NULL;
     pthread_mutex_unlock(&watch.lock);
+    hd_heaps_end(&kin->heaps);
     if (--watch.watched == 0) {
         pthread_mutex_lock(&watch.lock);
         watch.ends = true;

@@ -7,6 +7,7 @@
  * so, or is gone.
  */
 #include "form/internal.h"
+#include "shm/parts.h"
 
 #include "core/hash.h"
 
@@ -169,6 +170,7 @@ static ucc_status_t join(ucc_team_h team, hd_group_t *group) {
         region->bytes = f->bytes;
         region->owned = f->owns_memory;
         f->owns_memory = false;
+        hd_part_show(group, hd_group_member(group, team->ep));
     }
     f->step = STEP_COMPLETE;
     return hd_team_attach(team, group, team->ep, &f->locality);

@@ -7,6 +7,7 @@
  *
  * A peer's failure is read where it stands, in the peer: nobody carries it to fetches and offers.
  */
+#include "node/heap.h"
 #include "node/internal.h"
 
 #include "core/descriptors.h"
@@ -56,19 +57,29 @@ static bool is_free(const hd_node_slot_t *slot) {
     return load(&slot->state) == HD_NODE_PENDING && slot->number == 0;
 }
 
+static bool send_segment(hd_node_peer_t *peer, const hd_node_request_t *request,
+                         const hd_node_segment_t *segment) {
+    hd_node_message_t m = hd_node_write(HD_NODE_SEGMENT);
+    memcpy(m.name, request->name, sizeof(m.name));
+    m.number = request->number;
+    m.word = segment->bytes;
+    return hd_node_line_send(peer->node, peer->line, &m, segment->fd);
+}
+
 /* False: not now. */
 static bool answer(hd_node_peer_t *peer, hd_node_request_t *request) {
     hd_node_offer_t *offer = request->offer;
+    hd_node_segment_t heap;
+    if (!offer &&
+        hd_heap_segment(request->name, &heap)) { /* whoever is let in, as often as asked */
+        return send_segment(peer, request, &heap);
+    }
     hd_node_slot_t *slot = offer ? slot_of(offer, peer) : NULL;
     if (!slot || !is_free(slot)) {
         hd_node_state_t why = request->refusal ? request->refusal : HD_NODE_UNEXPECTED;
         return send_of(peer, HD_NODE_REFUSE, request->name, request->number, why);
     }
-    hd_node_message_t m = hd_node_write(HD_NODE_SEGMENT);
-    memcpy(m.name, request->name, sizeof(m.name));
-    m.number = request->number;
-    m.word = offer->segment.bytes;
-    if (!hd_node_line_send(peer->node, peer->line, &m, offer->segment.fd)) {
+    if (!send_segment(peer, request, &offer->segment)) {
         return false;
     }
     slot->number = request->number;
@@ -77,7 +88,8 @@ static bool answer(hd_node_peer_t *peer, hd_node_request_t *request) {
 
 static void answer_requests(hd_node_peer_t *peer) {
     for (hd_node_request_t **at = &peer->requests; *at;) {
-        if (!(*at)->offer && !(*at)->refusal) {
+        hd_node_segment_t heap;
+        if (!(*at)->offer && !(*at)->refusal && !hd_heap_segment((*at)->name, &heap)) {
             at = &(*at)->next; /* it waits for the offer */
         } else if (answer(peer, *at)) {
             hd_node_peer_remove_request(peer, at);

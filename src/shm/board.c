@@ -4,6 +4,7 @@
  * Who may call: create, add_member, destroy, reset: whoever forms or frees the board. may_publish
  * and consume: under the member's lock (or alone on it).
  */
+#include "shm/leaning.h"
 #include "shm/outer.h"
 
 #include <string.h>
@@ -261,10 +262,13 @@ void hd_board_unlock(hd_board_t *board) {
 void hd_board_reset_member(hd_board_t *board, uint32_t i) {
     hd_member_t *m = board->member[i];
     hd_data_line_t *lines = m->lines;
-    /* relaxed, both: nobody uses the board */
+    hd_leaning_t *leaning = atomic_load_explicit(&m->leaning, memory_order_relaxed);
+    /* relaxed, all: nobody uses the board */
     uint8_t *staging = atomic_load_explicit(&m->staging, memory_order_relaxed);
     member_init(m, m->shared);
     m->lines = lines;
+    atomic_store_explicit(&m->leaning, leaning, memory_order_relaxed);
+    hd_leaning_reset(leaning, board->depth);
     atomic_store_explicit(&m->staging, staging, memory_order_relaxed);
 }
 
@@ -326,6 +330,9 @@ void hd_board_destroy(hd_board_t *board) {
             /* relaxed: the last reference */
             hd_free_local(atomic_load_explicit(&board->member[i]->staging, memory_order_relaxed));
             hd_free(board->member[i]->lines);
+        }
+        if (board->member[i]) {
+            hd_free(atomic_load_explicit(&board->member[i]->leaning, memory_order_relaxed));
         }
         hd_free(board->member[i]);
     }

@@ -34,17 +34,6 @@
 
 enum { CHUNKS_PER_STEP = 64 };
 
-#define CLOSED    HD_CLAIM_CLOSED
-#define NEXT_MASK HD_CLAIM_NEXT
-
-static uint64_t generation(const hd_op_t *op) {
-    return hd_generation(op->place.k);
-}
-
-static bool is_generation(uint64_t word, uint64_t gen) {
-    return hd_is_generation(word, gen);
-}
-
 static hd_work_t *work_of(const hd_op_t *op) {
     /* acquire: pairs with the installing CAS below */
     return atomic_load_explicit(&op->slot->work, memory_order_acquire);
@@ -61,6 +50,11 @@ static __attribute__((noinline, cold)) hd_work_t *install_work(hd_op_t *op) {
     }
     hd_work_free(mine);
     return work;
+}
+
+hd_work_t *hd_engine_work_of(hd_op_t *op) {
+    hd_work_t *work = work_of(op);
+    return work ? work : install_work(op);
 }
 
 /* Few members name their buffers in lines that only they write. */
@@ -117,25 +111,6 @@ static inline __attribute__((always_inline)) void tell(hd_op_t *op, hd_work_t *w
     }
 }
 
-/* By its owner: units may be claimed once all have arrived. */
-static inline void open_slice(const hd_op_t *op, hd_slice_t *slice) {
-    hd_assert(slice->units > 0 && slice->batch > 0);
-    hd_assert_le(slice->units, NEXT_MASK);
-    /* relaxed: published by the CAS below and by the lane */
-    atomic_store_explicit(&slice->finished, generation(op), memory_order_relaxed);
-    uint64_t old = atomic_load_explicit(&slice->claim, memory_order_relaxed); /* a guess */
-    /* closed with nothing claimed: by a peer that gave up before I came. (The same generation
-       otherwise: left from 2^32 numbers ago; see close_slice.) */
-    while (old != (generation(op) | CLOSED)) {
-        hd_delay_point();
-        /* release: the slice's fields, for claimers */
-        if (atomic_compare_exchange_weak_explicit(&slice->claim, &old, generation(op),
-                                                  memory_order_release, memory_order_relaxed)) {
-            break;
-        }
-    }
-}
-
 /* I take part with these buffers. Returns the exchange's work; NULL: no memory for it. */
 static inline __attribute__((always_inline)) hd_work_t *enter(hd_op_t *op, const void *src,
                                                               void *dst) {
@@ -161,7 +136,7 @@ ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst) {
     }
     for (uint32_t s = op->place.me; s < op->plan.slices; s += op->place.n) {
         op->plan.row->layout(op, s, &work->slice[s]);
-        open_slice(op, &work->slice[s]);
+        hd_slice_open(op, &work->slice[s]);
     }
     return UCC_OK;
 }
@@ -173,7 +148,7 @@ ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
     }
     hd_slice_t *slice = &work->slice[op->place.me];
     hd_slice_set(slice, 1, 1, 1); /* that does nothing */
-    open_slice(op, slice);
+    hd_slice_open(op, slice);
     return UCC_OK;
 }
 
@@ -189,52 +164,19 @@ ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
     return status;
 }
 
-/* How many units of a slice may be claimed, whose claim word is this. */
-static inline uint32_t claimable(uint64_t gen, const hd_slice_t *slice, uint64_t word) {
-    uint32_t next = (uint32_t)(word & NEXT_MASK);
-    /* acquire: what made the units ready; pairs with hd_outer_ready. It is this generation's: a
-       slot is registered anew when all have consumed its last use, and I have not */
-    uint32_t ready = atomic_load_explicit(&slice->ready, memory_order_acquire);
-    if (!is_generation(word, gen) || (word & CLOSED) || next >= ready) {
-        return 0;
-    }
-    return ready - next;
-}
-
-/* Takes up to `batch` units of a slice; returns how many, the first in *unit. */
-static uint32_t claim(const hd_op_t *op, hd_slice_t *slice, uint32_t *unit) {
-    uint64_t gen = generation(op);
-    /* acquire: if we go on to claim, the CAS repeats it */
-    uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
-    for (;;) {
-        uint32_t next = (uint32_t)(word & NEXT_MASK), some = claimable(gen, slice, word);
-        if (!some) {
-            return 0;
-        }
-        hd_assert_le(next, slice->units);
-        uint32_t take = some < slice->batch ? some : slice->batch;
-        if (op->call.exclusive) {
-            take = 1; /* the caller holds the user's turn: the unit before it is finished */
-        }
-        hd_delay_point();
-        /* acq_rel: after this the exchange is pinned, and its members' calls are readable */
-        if (atomic_compare_exchange_weak_explicit(&slice->claim, &word, word + take,
-                                                  memory_order_acq_rel, memory_order_acquire)) {
-            *unit = next;
-            return take;
-        }
-    }
-}
-
 /* Every unit is finished: what came of it. */
 static ucc_status_t work_status(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
     /* acquire: pairs with hd_engine_note_failure */
     uint64_t failure = atomic_load_explicit(&x->work_status, memory_order_acquire);
-    if (!is_generation(failure, hd_generation(k))) {
+    if (!hd_is_generation(failure, hd_generation(k))) {
         return UCC_OK;
     }
     hd_group_poison(group, (ucc_status_t)(int32_t)(uint32_t)failure);
     return (ucc_status_t)(int32_t)(uint32_t)failure;
+}
+
+ucc_status_t hd_engine_status(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
+    return work_status(group, x, k);
 }
 
 void hd_engine_end(hd_group_t *group, hd_exchange_t *x, uint64_t k) {
@@ -263,7 +205,7 @@ void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status) {
     uint64_t gen = hd_generation(k);
     uint64_t seen = atomic_load_explicit(&x->work_status, memory_order_relaxed);
     /* of memory that was never used, the generation is 0, and so is the status */
-    while ((!is_generation(seen, gen) || (uint32_t)seen == UCC_OK) &&
+    while ((!hd_is_generation(seen, gen) || (uint32_t)seen == UCC_OK) &&
            /* release: pairs with hd_engine_end; the first failure wins */
            !atomic_compare_exchange_weak_explicit(&x->work_status, &seen, gen | (uint32_t)status,
                                                   memory_order_release, memory_order_relaxed)) {
@@ -276,9 +218,9 @@ static inline void finish_claimed(hd_op_t *op, uint32_t s, hd_slice_t *slice, ui
     hd_delay_point();
     /* acq_rel: hands on my chunk's results; the last takes in all of the slice's */
     uint64_t before = atomic_fetch_add_explicit(&slice->finished, taken, memory_order_acq_rel);
-    hd_assert(is_generation(before, generation(op))); /* pinned by what was claimed */
+    hd_assert(hd_is_generation(before, hd_op_generation(op))); /* pinned by what was claimed */
     hd_assert_le((uint32_t)before + taken, units);
-    if (before + taken == (generation(op) | units)) {
+    if (before + taken == (hd_op_generation(op) | units)) {
         op->own_finished = op->own_finished || s == op->place.me;
         if (!hd_op_is_flat(op)) {
             hd_engine_slice_done(op->group, op->exchange, op->place.k, op->plan.slices);
@@ -289,7 +231,7 @@ static inline void finish_claimed(hd_op_t *op, uint32_t s, hd_slice_t *slice, ui
 
 static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
     hd_slice_t *slice = &work->slice[s];
-    uint32_t unit, taken = claim(op, slice, &unit);
+    uint32_t unit, taken = hd_slice_claim(op, slice, &unit);
     if (!taken) {
         return false;
     }
@@ -353,7 +295,8 @@ static __attribute__((noinline)) bool work_exclusively(hd_op_t *op, const hd_wor
     /* acquire: only a look; the claim repeats it. A turn without a unit would wake those who sleep,
      * this thread too */
     uint64_t word = atomic_load_explicit(&slice->claim, memory_order_acquire);
-    if (!claimable(generation(op), slice, word) || !hd_lock_try(&op->exchange->turn)) {
+    if (!hd_slice_claimable(hd_op_generation(op), slice, word) ||
+        !hd_lock_try(&op->exchange->turn)) {
         return false;
     }
     turn_t turn = {.op = op, .work = work, .slice = s};
@@ -388,12 +331,6 @@ static bool steal(hd_op_t *op, const hd_work_t *work) {
     return false;
 }
 
-static bool is_finished(const hd_op_t *op, hd_slice_t *slice) {
-    /* acquire: pairs with each finisher's addition; takes in the slice's results */
-    return atomic_load_explicit(&slice->finished, memory_order_acquire) ==
-           (generation(op) | slice->units);
-}
-
 /* Few members: my slice, then what the others have left of theirs, beginning with my neighbour's;
  * over when every slice says so. One look at a slice's line tells what there is to do: nothing is
  * fetched in vain. */
@@ -407,7 +344,7 @@ static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
     for (uint32_t i = op->finished; i < slices; i++) {
         uint32_t s = (op->place.me + 1 + i) % slices;
         hd_slice_t *slice = &work->slice[s];
-        while (!(op->own_finished && s == op->place.me) && !is_finished(op, slice)) {
+        while (!(op->own_finished && s == op->place.me) && !hd_slice_is_finished(op, slice)) {
             if (chunks == CHUNKS_PER_STEP || !work_on(op, work, s)) {
                 unfinished = unfinished ? unfinished : slice;
                 break;
@@ -421,7 +358,7 @@ static ucc_status_t work_flat(hd_op_t *op, const hd_work_t *work) {
     }
     if (!op->call.exclusive && chunks < CHUNKS_PER_STEP) { /* else there may be units to claim */
         op->task.awaited = &unfinished->finished;
-        op->task.awaited_value = generation(op) | unfinished->units;
+        op->task.awaited_value = hd_op_generation(op) | unfinished->units;
     }
     return UCC_INPROGRESS;
 }
@@ -509,29 +446,6 @@ ucc_status_t hd_engine_after_lanes(hd_op_t *op, hd_take_fn take) {
 
 /* --- cancelling ------------------------------------------------------------------------------- */
 
-/* Closes slice s for this generation; true when no claimed unit of it is unfinished. */
-static bool close_slice(const hd_op_t *op, hd_slice_t *slice, uint32_t s) {
-    uint64_t gen = generation(op);
-    const hd_lane_t *lane = hd_board_lane(op->place.board, s % op->place.n, op->place.k);
-    uint64_t word =
-        atomic_load_explicit(&slice->claim, memory_order_acquire); /* pairs with claim */
-    uint64_t shut;
-    do {
-        /* nothing is claimed before the owner's lane is out: the same generation without it is that
-           of 2^32 numbers ago. (If it is out by now, the owner has changed the word.) */
-        shut =
-            (is_generation(word, gen) && hd_lane_is_there(lane, op->place.k) ? word : gen) | CLOSED;
-        /* acq_rel: claims before it are known, claims after it fail */
-    } while (word != shut &&
-             !atomic_compare_exchange_weak_explicit(&slice->claim, &word, shut,
-                                                    memory_order_acq_rel, memory_order_acquire));
-    uint32_t claimed = (uint32_t)(shut & NEXT_MASK);
-    /* acquire: pairs with the finisher; its accesses are over. With no claim of this generation the
-       count may be an older one's: not looked at. */
-    return claimed == 0 ||
-           atomic_load_explicit(&slice->finished, memory_order_acquire) == (gen | claimed);
-}
-
 ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
     hd_group_poison(op->group, why);
     hd_work_t *work = work_of(op);
@@ -540,7 +454,7 @@ ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why) {
         return why;
     }
     for (uint32_t s = 0; s < op->plan.slices; s++) {
-        if (!close_slice(op, &work->slice[s], s)) {
+        if (!hd_slice_close(op, &work->slice[s], s)) {
             return UCC_INPROGRESS;
         }
     }

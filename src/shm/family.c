@@ -4,6 +4,7 @@
  * what its plan says (plan.c) decides which calls take it.
  */
 #include "shm/internal.h"
+#include "shm/leaning.h"
 
 const hd_family_t hd_family[HD_N_TYPES] = {
     [HD_ALLGATHER] = {hd_allgather_start, NULL, NULL},
@@ -72,6 +73,17 @@ static ucc_status_t start_far(hd_op_t *op) {
     return hd_far_start(op, hd_family[HD_BARRIER].wait);
 }
 
+/* What is staged, unless the buffers of collectives that are over were in reach of all. */
+static ucc_status_t start_leaning(hd_op_t *op) {
+    bool direct = hd_leaning_is_near(op);
+    if (direct && op->plan.path != HD_PATH_FAR) {
+        op->plan = hd_plan_direct(op->group, &op->call, &op->place);
+    } else if (!direct && op->plan.path == HD_PATH_FAR) {
+        op->plan = hd_plan_here(op->group, &op->call, &op->place);
+    }
+    return direct ? start_far(op) : start_of(&op->call)(op);
+}
+
 static ucc_status_t start_apart(hd_op_t *op) {
     static ucc_status_t (*const mixed[HD_N_TYPES])(hd_op_t * op) = {
         [HD_ALLTOALLV] = hd_alltoallv_start_apart,
@@ -79,6 +91,13 @@ static ucc_status_t start_apart(hd_op_t *op) {
         [HD_SCATTERV] = hd_scatterv_start_apart,
     };
     op->plan = hd_plan_here(op->group, &op->call, &op->place);
+    if (hd_plan_leans(op->group, &op->call, &op->place, &op->plan) && hd_leaning_is_near(op)) {
+        op->plan = hd_plan_direct(op->group, &op->call, &op->place);
+    } else if (op->plan.path == HD_PATH_MIXED &&
+               hd_plan_leans_alone(op->group, &op->call, &op->plan) &&
+               hd_leaning_is_near_here(op)) {
+        op->plan.regime = HD_REGIME_DIRECT;
+    }
     switch ((hd_path_t)op->plan.path) {
     case HD_PATH_FAR:
         return start_far(op);
@@ -97,6 +116,9 @@ ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
     };
     uint8_t type = op->call.type;
     hd_assert(!op->plan.express || hd_family[type].express);
+    if (!hd_coll[type].vector && hd_plan_leans(op->group, &op->call, &op->place, &op->plan)) {
+        return start_leaning;
+    }
     if (op->plan.path == HD_PATH_FAR || (hd_coll[type].vector && op->group->apart)) {
         return hd_coll[type].vector ? start_apart : start_far;
     }

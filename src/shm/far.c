@@ -54,6 +54,7 @@
  */
 #include "shm/claim.h"
 #include "shm/far.h"
+#include "shm/near.h"
 
 #include "core/copy.h"
 #include "threads/callback.h"
@@ -1072,6 +1073,9 @@ static ucc_status_t check_lanes(hd_op_t *op) {
 
 /* All have arrived. */
 static ucc_status_t begin(hd_op_t *op) {
+    if (hd_near_begins(op, hd_far_of(op))) {
+        return hd_near_work(op);
+    }
     op->phase = HD_PHASE_LOCAL;
     op->wait = work;
     return work(op);
@@ -1124,9 +1128,8 @@ ucc_status_t hd_far_register(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) 
         /* relaxed: who used it last has consumed that number */
         atomic_store_explicit(&op->exchange->slices_done, 0, memory_order_relaxed);
     }
-    op->expose = (hd_expose_t){.src = NULL};
     op->exposed = true;
-    return UCC_OK;
+    return hd_near_register(op, far);
 }
 
 /* Apart, so that what others make of hd_lane_expose does not depend on who is here. */
@@ -1157,12 +1160,12 @@ ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
 
 ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why) {
     hd_far_t *far = hd_far_of(op);
-    bool quiet = true;
     hd_group_poison(op->group, why);
     if (hd_group_is_inherited(op->group)) { /* peers at work are at work in the parent */
         op->exposed = false;
         return why;
     }
+    bool quiet = hd_near_is_quiet(op);
     hd_lock(&far->lock);
     if (!is_prepared(op, far)) {
         far->closed = hd_far_key(op);

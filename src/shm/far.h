@@ -88,6 +88,15 @@ struct hd_far {
     hd_work_t work; /* buffers and calls, by member; of near ones */
     /* By member: room for two pointers for each member, which only that one uses, at work */
     void ***scratch;
+    /* near.c: the last key for which what follows is decided, and `work` is whole; are all buffers
+     * in reach? */
+    _Atomic uint64_t decided;
+    bool is_near;
+    _Atomic size_t near_window; /* how the work is cut then: as each member writes it */
+    _Atomic uint32_t near_slices;
+    hd_call_t *shown; /* by member: calls of other processes' members; NULL: none yet */
+    uint64_t
+        *vectors; /* by member: of this process's, where its counts are shown; 0: nowhere yet */
 };
 
 /* --- pull.c: by the kernel -------------------------------------------------------------------- */

@@ -49,7 +49,9 @@ static hd_far_t *create(uint32_t n) {
     hd_far_t *far = hd_alloc(HD_LINE_PAIR, sizeof(*far));
     uint32_t *numbers = hd_alloc(HD_LINE, 12 * (size_t)n * sizeof(*numbers));
     void **pointers = hd_alloc(HD_LINE, 4 * (size_t)n * sizeof(*pointers));
-    if (!far || !numbers || !pointers) {
+    uint64_t *vectors = hd_alloc(HD_LINE, n * sizeof(*vectors));
+    if (!far || !numbers || !pointers || !vectors) {
+        hd_free(vectors);
         hd_free(far);
         hd_free(numbers);
         hd_free(pointers);
@@ -65,6 +67,7 @@ static hd_far_t *create(uint32_t n) {
                             .dst = pointers + n,
                             .call = (const hd_call_t **)(void *)(pointers + 2 * (size_t)n)};
     far->scratch = (void ***)(void *)(pointers + 3 * (size_t)n);
+    far->vectors = vectors;
     far->n = n;
     return far;
 }
@@ -76,6 +79,8 @@ void hd_far_free(hd_far_t *far) {
         }
         hd_free(far->process);
         hd_free(far->pairs);
+        hd_free(far->shown);
+        hd_free(far->vectors);
         hd_free((void *)far->work.src);
         hd_free(far);
     }

@@ -5,6 +5,8 @@
  * reference is left, and no endpoint's memory that a peer may touch lies anywhere else.
  */
 #include "shm/outer.h"
+#include "shm/parts.h"
+#include "shm/reach.h"
 
 #include "core/config.h"
 #include "core/hash.h"
@@ -39,7 +41,7 @@ static void dismantle(hd_group_t *group) {
     }
     for (uint32_t i = 0; first && group->region && i < group->n; i++) {
         if (group->region[i].owned) {
-            hd_free_part(group->region[i].address, group->region[i].bytes);
+            hd_part_free(group->region[i].address, group->region[i].bytes);
         }
     }
     for (uint32_t i = 0; i < 2; i++) { /* last: what the boards' flights use */
@@ -51,6 +53,7 @@ static void dismantle(hd_group_t *group) {
         hd_free(group->region);
     }
     hd_free(group->mapping.half);
+    hd_reach_destroy(group->reach);
     if (mapped) {
         hd_mapping_end(group);
         return;
@@ -90,7 +93,7 @@ static bool choose_trees(hd_group_t *group) {
 
 /* Where the parts of a group lie in a mapping. */
 typedef struct places {
-    size_t board, locality, region, labels, homes, match, births, readers, far, end;
+    size_t board, locality, region, labels, homes, match, births, readers, far, reach, end;
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
@@ -107,6 +110,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     p.readers = hd_mapping_place(&at, group->apart ? hd_pull_bytes(mappings) : 0, HD_LINE_PAIR);
     size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
+    p.reach = hd_mapping_place(&at, group->apart ? hd_reach_bytes() : 0, 4096);
     p.end = hd_mapping_place(&at, 0, 4096);
     return p;
 }
@@ -122,6 +126,8 @@ static bool furnish(hd_group_t *group) {
         group->region = hd_group_spans_processes(group)
                             ? hd_alloc(HD_LINE, n * sizeof(*group->region))
                             : (struct hd_region *)(void *)(base + p.region);
+        group->part =
+            hd_group_spans_processes(group) ? (hd_part_t *)(void *)(base + p.region) : NULL;
         group->labels = (uint64_t *)(void *)(base + p.labels);
         group->home_of = (uint32_t *)(void *)(base + p.homes);
         group->match = hd_match_create(group, base + p.match);
@@ -129,7 +135,8 @@ static bool furnish(hd_group_t *group) {
         group->far = group->apart ? base + p.far : NULL;
         group->readers = base + p.readers;
         group->windows = p.far;
-        group->windows_end = p.end;
+        group->windows_end = p.reach;
+        group->reach = group->apart ? hd_reach_create(group, base + p.reach) : NULL;
         base += p.board;
         if (group->apart) {
             hd_pull_open(group);
@@ -140,7 +147,9 @@ static bool furnish(hd_group_t *group) {
         group->labels = hd_alloc(HD_LINE, n * sizeof(*group->labels));
         group->match = hd_match_create(group, NULL);
     }
-    if (choose_trees(group) && group->match && group->locality && group->region && group->labels) {
+    bool reaches = !group->apart || group->reach;
+    if (choose_trees(group) && reaches && group->match && group->locality && group->region &&
+        group->labels) {
         group->board = hd_board_create(group, group->n, group->depth, 0, group->canonical,
                                        group->canonical, base);
     }
@@ -238,7 +247,8 @@ uint64_t hd_group_layout(void) {
                              sizeof(hd_common_t),   sizeof(pthread_mutex_t),
                              hd_births_bytes(),     hd_birth_bytes(),
                              hd_match_bytes(1),     hd_far_bytes(2, 2),
-                             hd_pull_bytes(1),      (uint64_t)sysconf(_SC_PAGESIZE)};
+                             hd_pull_bytes(1),      hd_reach_bytes(),
+                             (uint64_t)sysconf(_SC_PAGESIZE)};
     uint64_t layout = 1;
     for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
         layout = hd_hash_mix(layout, part[i]);

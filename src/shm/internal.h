@@ -312,6 +312,8 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data);
 
 /* --- engine.c: the DIRECT regime -------------------------------------------------------------- */
 
+/* The work of op's exchange; NULL: no memory for it. */
+hd_work_t *hd_engine_work_of(hd_op_t *op);
 /* Registers my buffers and my slice; before publishing. */
 ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst);
 /* The same where my own data goes out with my lane: there is nothing to do in my slice. */
@@ -366,6 +368,8 @@ void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint3
  * everybody is told of the end. */
 bool hd_engine_count_slice(hd_exchange_t *x, uint32_t slices);
 void hd_engine_end(hd_group_t *group, hd_exchange_t *x, uint64_t k);
+/* Where nobody is told, and each member finds every slice finished: what came of the work. */
+ucc_status_t hd_engine_status(hd_group_t *group, hd_exchange_t *x, uint64_t k);
 /* Gives back the exchange's turn in the user's reduction. */
 void hd_engine_end_turn(hd_op_t *op);
 /* Has everybody been told? *status: what came of it. */

@@ -376,7 +376,7 @@ hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
                        .row = row};
 }
 
-/* Of what the engine would do, if all reached all buffers. */
+/* Of what would be done if all reached all buffers. */
 static hd_plan_t plan_apart(const hd_plan_t *near, const hd_call_t *call, uint32_t n) {
     hd_plan_t plan = *near;
     if (plan.path == HD_PATH_ENGINE) {
@@ -387,6 +387,31 @@ static hd_plan_t plan_apart(const hd_plan_t *near, const hd_call_t *call, uint32
         plan.slices = 0; /* each process counts its own */
     }
     return plan;
+}
+
+bool hd_plan_leans(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,
+                   const hd_plan_t *plan) {
+    if (!group->apart || plan->data != HD_REGIME_STAGED || plan->path == HD_PATH_MIXED) {
+        return false;
+    }
+    facts_t f = facts_of(call->type, group, call, place);
+    return read_by_peers(f.coll, f.n, deciding_bytes(&f)) > group->near_above;
+}
+
+hd_plan_t hd_plan_direct(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
+    hd_plan_t plan = plan_of_engine(group, call, place, &hd_work_rows[call->type]);
+    return plan_apart(&plan, call, place->n);
+}
+
+void hd_plan_cut_near(const hd_op_t *op, size_t *window, uint32_t *slices) {
+    facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
+    *window = window_of(&f, op->plan.row);
+    *slices = slices_of(&f, op->plan.row);
+}
+
+bool hd_plan_leans_alone(const hd_group_t *group, const hd_call_t *call, const hd_plan_t *plan) {
+    size_t bytes = call->type == HD_GATHERV ? call->bytes : call->total;
+    return plan->regime == HD_REGIME_STAGED && bytes > group->near_above;
 }
 
 static hd_plan_t plan_near(const hd_group_t *group, const hd_call_t *call,

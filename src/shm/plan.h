@@ -104,6 +104,17 @@ typedef struct hd_plan {
  * of the whole team; the rest of place is not looked at. The group is complete. */
 hd_plan_t hd_plan_here(const struct hd_group *group, const hd_call_t *call,
                        const struct hd_place *place);
+/* Among members that are apart: is what such a plan does STAGED, but would not be if all reached all
+ * buffers? What is done instead; and of one on the path MIXED, may this member's data go out DIRECT,
+ * too? */
+bool hd_plan_leans(const struct hd_group *group, const hd_call_t *call,
+                   const struct hd_place *place, const hd_plan_t *plan);
+hd_plan_t hd_plan_direct(const struct hd_group *group, const hd_call_t *call,
+                         const struct hd_place *place);
+/* How the engine would cut the work of members that are apart, if they reach all buffers. */
+void hd_plan_cut_near(const struct hd_op *op, size_t *window, uint32_t *slices);
+bool hd_plan_leans_alone(const struct hd_group *group, const hd_call_t *call,
+                         const hd_plan_t *plan);
 /* Of an operation with an outer stage (outer.h), by its shape: its arrival combines operands, its
  * release brings op->call.bytes, all wait for it. */
 hd_plan_t hd_plan_of_outer(const struct hd_op *op, bool reduces, bool brings, bool all_wait);

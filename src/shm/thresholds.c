@@ -46,6 +46,7 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     }
     group->direct_above = config->direct_above;
     group->pull_min = config->pull_min;
+    group->near_above = (uint32_t)least(config->staged_max, staged);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
     cache = cache ? cache : (size_t)1 << 20;
@@ -55,6 +56,7 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
 
 void hd_plan_dedicated(hd_group_t *group) {
     /* waiting for all costs little: not worth a copy, where that can be saved */
+    group->near_above = (uint32_t)least(group->near_above, group->direct_above);
     if (!group->apart) {
         group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
     }

@@ -66,6 +66,9 @@ typedef struct hd_op hd_op_t;
 typedef struct hd_outer hd_outer_t;
 typedef struct hd_outer_memory hd_outer_memory_t;
 typedef struct hd_far hd_far_t;
+typedef struct hd_reach hd_reach_t;
+typedef struct hd_part hd_part_t;
+typedef struct hd_leaning hd_leaning_t;
 typedef struct hd_births hd_births_t;
 typedef struct hd_birth hd_birth_t;
 
@@ -83,6 +86,14 @@ typedef struct hd_expose {
     const hd_call_t *call;
 } hd_expose_t;
 
+/* Where a member's buffers are, as those of other processes know them (near.c): words of reach.h, and
+ * the slots that its process reaches. */
+typedef struct hd_near {
+    uint64_t src, dst, reach;
+} hd_near_t;
+
+_Static_assert(sizeof(hd_near_t) == sizeof(hd_expose_t), "either is published in the same place");
+
 /* Written by its owner only, before seq; read by all after seq. One line; lanes stand two lines
  * apart because adjacent-line prefetchers couple pairs. */
 typedef struct hd_lane {
@@ -93,6 +104,7 @@ typedef struct hd_lane {
         uint8_t payload[HD_INLINE_MAX];
         ptrdiff_t at; /* LINES: first line; STAGED: first byte: how far from here (hd_lane_data) */
         hd_expose_t direct;
+        hd_near_t near; /* on the path FAR */
     };
 } hd_lane_t;
 
@@ -120,6 +132,8 @@ struct hd_shared {
     /* for those who wait for this member too long (stall.c) */
     _Atomic int32_t thread;   /* last seen to wait, or -(that joined) (main board); 0: not yet */
     _Atomic uint32_t at_work; /* inside a chunk of the engine */
+    /* threads of mine that work, or are about to, on buffers of any process (near.c) */
+    _Atomic uint32_t inside;
     /* the number on the main board that was last seen to wait for long, and since when, in ticks */
     _Atomic uint64_t waits_for, waits_since;
     hd_lane_t lane[]; /* depth of them */
@@ -137,9 +151,10 @@ struct hd_member {
     hd_op_t *queue, **queue_tail;
     uint64_t queue_deadline; /* the earliest of those in the queue; 0: none */
     uint64_t floor_target;
-    uint32_t floor_cursor;      /* members below it are known to have consumed floor_target */
-    _Atomic(uint8_t *) staging; /* depth slots of group->staged_slot; NULL until first use */
-    hd_data_line_t *lines;      /* to be freed: see `shared` */
+    uint32_t floor_cursor;           /* members below it are known to have consumed floor_target */
+    _Atomic(uint8_t *) staging;      /* depth slots of group->staged_slot; NULL until first use */
+    hd_data_line_t *lines;           /* to be freed: see `shared` */
+    _Atomic(hd_leaning_t *) leaning; /* leaning.h; NULL until first use */
 };
 
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's
@@ -182,13 +197,19 @@ typedef struct hd_slice {
     alignas(HD_LINE) _Atomic uint64_t claim; /* generation:32 | closed:1 | next:31, see engine.c */
     _Atomic uint64_t finished;               /* generation:32 | units finished:32 */
     _Atomic uint32_t
-        ready;          /* so many units, the first ones, may be claimed: all, but see outer.h */
-    uint32_t units;     /* pieces of work in this slice, at least 1 */
-    uint32_t batch;     /* pieces taken by one claim */
-    uint32_t parts;     /* pieces that one block is cut into */
-    hd_expose_t expose; /* its owner's buffers; only where engine.c says so */
-    _Atomic uint64_t
-        under_way; /* generation:32 | a bit per unit; only in an outer stage's slices */
+        ready;      /* so many units, the first ones, may be claimed: all, but see outer.h */
+    uint32_t units; /* pieces of work in this slice, at least 1 */
+    uint32_t batch; /* pieces taken by one claim */
+    uint32_t parts; /* pieces that one block is cut into */
+    union {         /* its owner's buffers; only where engine.c, or near.c, says so */
+        hd_expose_t expose;
+        hd_near_t near;
+    };
+    union {
+        /* generation:32 | a bit per unit; only in an outer stage's slices */
+        _Atomic uint64_t under_way;
+        uint64_t vectors; /* near.c: how far from the mapping's base its owner's counts are */
+    };
 } hd_slice_t;
 
 _Static_assert(sizeof(hd_slice_t) == HD_LINE, "one look at a slice tells all about it");
@@ -318,6 +339,12 @@ typedef struct hd_common {
                               * made yet */
 } hd_common_t;
 
+/* Shared. An endpoint's part of the team's memory. */
+struct hd_part {
+    _Atomic uint64_t word; /* of reach.h; 0: it has none, or has not joined */
+    uint64_t bytes;
+};
+
 typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, direct_above, chunk;
@@ -427,6 +454,11 @@ struct hd_group {
     uint8_t *readers;  /* who does; shared */
     uint64_t token[2]; /* by which it is known that this process is read, and no other */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
+    /* by endpoint: the team's memory, as other processes know it (parts.c); shared. NULL: all
+     * endpoints live in this one */
+    hd_part_t *part;
+    uint32_t near_above; /* of those apart: what would be DIRECT if all reached all buffers */
+    hd_reach_t *reach; /* heaps that members have buffers in (reach.h); NULL: they are not apart */
 };
 
 _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");

@@ -4,7 +4,7 @@
  *
  *     test_stress_span [PERCENT [SHAPE [PART]]]
  *
- * runs that many of the random cases, and with less than 100 a part of the tables (half, a quarter
+ * (with TEST_HEAPS=all, or =some, on buffers in heaps: support/heaps.h) runs that many of the random cases, and with less than 100 a part of the tables (half, a quarter
  * under AddressSanitizer), on the shapes and parts whose names contain these words. The
  * last line of each shape says how many collectives were checked, and between hosts how many bytes
  * crossed.
@@ -15,10 +15,11 @@
 #include "../support/dose.h"
 #include "../support/probe.h"
 #include "../support/sweeps.h"
+#include "shm/near.h"
 
 #include <inttypes.h>
 
-enum { CHECKED, WRONG, WIRE };
+enum { CHECKED, WRONG, WIRE, NEAR };
 
 static const char *only_shape = "", *only_part = "";
 
@@ -117,6 +118,7 @@ static int work(const process_t *process, void *arg) {
         process_note(process, "%s is over", part->name);
         process_barrier(process);
     }
+    process_set(process, NEAR, atomic_load(&hd_near_found));
     process_set(process, WIRE, counts_wire(process) ? process_wire_bytes() - wire : 0);
     return 0;
 }
@@ -133,10 +135,11 @@ static void run(shape_t shape) {
     double start = test_now();
     outcome_t outcome = processes_run(&shape, 240, work, NULL);
     double seconds = test_now() - start;
-    uint64_t checked = outcome.value[0][CHECKED], wrong = 0, wire = 0;
+    uint64_t checked = outcome.value[0][CHECKED], wrong = 0, wire = 0, near = 0;
     for (uint32_t p = 0; p < shape.processes; p++) {
         wrong += outcome.value[p][WRONG];
         wire += outcome.value[p][WIRE];
+        near += outcome.value[p][NEAR];
     }
     if (!outcome.ok || wrong > 0) {
         stress_error("%s: %" PRIu64 " wrong%s", name, wrong, outcome.ok ? "" : ", and did not end");
@@ -144,6 +147,9 @@ static void run(shape_t shape) {
     printf("%-28s %6" PRIu64 " collectives checked, %5.1f s", name, checked, seconds);
     if (wire > 0) {
         printf(", %" PRIu64 " bytes on the wire", wire / 2); /* each was sent, and received */
+    }
+    if (near > 0) {
+        printf(", %" PRIu64 " in reach", near);
     }
     printf("%s\n", outcome.ok && wrong == 0 ? "" : "  FAILED");
     fflush(stdout);

@@ -14,6 +14,7 @@
  */
 #include "stress.h"
 
+#include "../support/heaps.h"
 #include "../support/probe.h"
 #include "../support/processes.h"
 #include "../support/random.h"
@@ -390,13 +391,15 @@ static void *thread(void *arg) {
     side_t *side = arg;
     uint32_t local = atomic_fetch_add(&side->next, 1);
     heddle_ep_t *ep = NULL;
-    buffers_t b = {calloc(1, MOST_BYTES), calloc(1, MOST_BYTES)};
+    buffers_t b = {heaps_alloc(MOST_BYTES, true), heaps_alloc(MOST_BYTES, true)};
+    memset(b.src, 0, MOST_BYTES);
+    memset(b.dst, 0, MOST_BYTES);
     must(heddle_join(side->group, local, &ep), "heddle_join");
     live(side, ep, local, b);
     pthread_barrier_wait(&side->meet);
     heddle_leave(ep);
-    free(b.src);
-    free(b.dst);
+    heddle_free(b.src);
+    heddle_free(b.dst);
     return NULL;
 }
 

@@ -19,6 +19,7 @@
  */
 #include "stress.h"
 
+#include "../support/heaps.h"
 #include "../support/probe.h"
 #include "../support/processes.h"
 #include "../support/random.h"
@@ -510,8 +511,10 @@ static void *thread(void *arg) {
     side_t *side = arg;
     endpoint_t e = {.side = side, .local = atomic_fetch_add(&side->next, 1)};
     e.random = side->s->seed * 31 + side->process->me;
-    e.src = must_alloc(1, MOST_BYTES + 4096);
-    e.dst = must_alloc(1, MOST_BYTES + 4096);
+    e.src = heaps_alloc(MOST_BYTES + 4096, true);
+    e.dst = heaps_alloc(MOST_BYTES + 4096, true);
+    memset(e.src, 0, MOST_BYTES + 4096);
+    memset(e.dst, 0, MOST_BYTES + 4096);
     must(heddle_join(side->group, e.local, &e.first), "heddle_join");
     e.team = e.first;
     live(&e);
@@ -523,8 +526,8 @@ static void *thread(void *arg) {
         heddle_leave(e.team);
     }
     heddle_leave(e.first);
-    free(e.src);
-    free(e.dst);
+    heddle_free(e.src);
+    heddle_free(e.dst);
     return NULL;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "blocks.h"
 #include "deadline.h"
+#include "heaps.h"
 #include "random.h"
 
 #include <heddle/heddle.h>
@@ -85,8 +86,8 @@ static void region_create(prepared_t *p, region_t *region, uint64_t elements, bo
     region->elements = elements;
     region->offset = GUARD + skew;
     region->memory_bytes = (region->offset + elements * dt->extent + GUARD + 63) / 64 * 64;
-    region->memory = aligned_alloc(64, region->memory_bytes);
-    must(region->memory != NULL ? UCC_OK : UCC_ERR_NO_MEMORY, "aligned_alloc");
+    region->memory = heaps_alloc(region->memory_bytes, p->random % 16 != 0);
+    must(region->memory != NULL ? UCC_OK : UCC_ERR_NO_MEMORY, "memory of a buffer");
     region->data = region->memory + region->offset;
     random_fill(&p->random, region->memory, region->memory_bytes);
     for (uint64_t e = 0; operand && e < elements; e++) {
@@ -254,7 +255,7 @@ static void regions_free(region_t *regions, uint32_t n) {
         if (regions[i].mirror != NULL) {
             case_memory->put(regions[i].mirror);
         }
-        free(regions[i].memory);
+        heddle_free(regions[i].memory);
         free(regions[i].wanted);
         free(regions[i].given);
     }
