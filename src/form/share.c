@@ -48,6 +48,8 @@ ucc_status_t hd_form_share(ucc_team_h team) {
         status = UCC_ERR_TIMED_OUT;
     }
     if (status < 0) {
+        failed = hd_form_meeting_status(team); /* of which another process may have heard first */
+        status = failed != UCC_OK ? failed : status;
         hd_error("a team of %u in several processes can't be made here: %s", team->n,
                  ucc_status_string(status));
     }

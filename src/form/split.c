@@ -271,7 +271,8 @@ static ucc_status_t take_those_born(ucc_team_h team) {
 
 static ucc_status_t split_by_birth(ucc_team_h team) {
     hd_forming_t *f = team->forming;
-    ucc_status_t failed = hd_group_poisoned(f->parent), status = hd_birth_status(f->birth);
+    /* in this order: of a process that ended with the parent, the parent's failure counts */
+    ucc_status_t status = hd_birth_status(f->birth), failed = hd_group_poisoned(f->parent);
     if (failed == UCC_OK && status == UCC_INPROGRESS) {
         return status;
     }
