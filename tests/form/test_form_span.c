@@ -612,15 +612,18 @@ static int fails_at_the_addresses(const process_t *process, void *arg) {
         destroy(&team, 1);
     }
     deadline_t deadline = deadline_start("the other process's part of the exchange");
-    while (process->me == 0 && team->forming->step != STEP_COMPLETE) {
-        cr_assert_eq(ucc_team_create_test(team), UCC_INPROGRESS);
+    ucc_status_t seen = UCC_INPROGRESS;
+    while (process->me == 0 && seen == UCC_INPROGRESS && team->forming->step != STEP_COMPLETE) {
+        seen = ucc_team_create_test(team);
         deadline_poll(&deadline);
     }
+    /* where memory is shared, it may find that the other process has gone */
+    bool ok = seen == UCC_INPROGRESS || (getenv("HEDDLE_NODE") && seen == UCC_ERR_IO_ERROR);
     process_barrier(process);
-    if (process->me == 0) { /* it does not hear of that */
+    if (process->me == 0) { /* by the network, it does not hear of that */
         destroy(&team, 1);
     }
-    return !(stage_close(&s) && status == (process->me == 1 ? UCC_ERR_IO_ERROR : UCC_OK));
+    return !(stage_close(&s) && ok && status == (process->me == 1 ? UCC_ERR_IO_ERROR : UCC_OK));
 }
 
 Test(form_span, an_endpoint_whose_exchange_fails_as_it_begins_can_go) {
