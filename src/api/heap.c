@@ -1,7 +1,6 @@
 /* heap.c: heddle_alloc and its like: memory out of a heap (node/heap.h), or private memory. Which of
  * the two a block is, its address tells.
  */
-#define _GNU_SOURCE
 #include "api/api.h"
 #include "core/config.h"
 #include "node/heap.h"

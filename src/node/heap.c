@@ -7,7 +7,6 @@
  *
  * Everything is under one lock, but for look-ups (hd_heap_find).
  */
-#define _GNU_SOURCE
 #include "node/heap.h"
 
 #include "core/debug.h"

@@ -2,8 +2,8 @@
  * heaps that all of them have mapped: the engine's work (engine.c, work.c), on addresses of each
  * process's own.
  *
- * A member shows where its buffers are in its lane, or, on the path MIXED, in its slice, as words of reach.h, with the heaps that its
- * process reaches; in any exchange that may go by windows (far.c), so that a slice never tells of
+ * A member shows where its buffers are in its lane, or, on the path MIXED, in its slice, as words of
+ * reach.h, with the heaps that its process reaches; in any exchange that may go by windows (far.c), so that a slice never tells of
  * an older one. Who has seen all arrive compares: the exchange is NEAR if all words are heaps', and
  * each heap is in reach of every process. All members see the same words, so all decide alike. If
  * it is not, it goes by windows, and what was not in reach is asked for.

@@ -273,19 +273,11 @@ static const hd_nodes_t *nodes_of(const hd_ferry_view_t *v) {
                : hd_crossing_node_set((hd_crossing_t *)(uintptr_t)v->crossing, &v->span->set);
 }
 
+/* Each round has a leg. */
 static hd_net_key_t key_of(const hd_op_t *op, uint32_t round) {
-    static const uint8_t class_of[] = {
-        [HD_MATCH_NUMBERED] = HD_NET_NUMBERED,
-        [HD_MATCH_TAG] = HD_NET_TAG,
-        [HD_MATCH_INIT] = HD_NET_INIT,
-        [HD_MATCH_PERSISTENT] = HD_NET_PERSISTENT,
-        [HD_MATCH_ACTIVE_SET] = HD_NET_ACTIVE_SET,
-    };
-    hd_exchange_name_t name = hd_op_exchange_name(op);
-    return (hd_net_key_t){.number = name.key,
-                          .ordinal = name.ordinal << 32 | round,
-                          .subset = op->span->set_hash,
-                          .class = class_of[name.class]};
+    hd_net_key_t key = hd_exchange_key(op, op->span);
+    key.ordinal = key.ordinal << 32 | round;
+    return key;
 }
 
 /* The number by which all nodes agree on carriers. */

@@ -272,8 +272,7 @@ static bool step(hd_leg_t *leg) {
 
 /* --- departure: by the completer of the arrival ----------------------------------------------- */
 
-/* Returns the name that all processes know the exchange by. */
-static hd_net_key_t key_of(const hd_op_t *op, const hd_span_t *span) {
+hd_net_key_t hd_exchange_key(const hd_op_t *op, const hd_span_t *span) {
     static const uint8_t class_of[] = {
         [HD_MATCH_NUMBERED] = HD_NET_NUMBERED,
         [HD_MATCH_TAG] = HD_NET_TAG,
@@ -295,7 +294,7 @@ static void set_segment(hd_flight_t *f, hd_op_t *op, uint32_t j) {
     bool exits = j == f->plan.segments, to_root = hd_coll[f->call.type].rooted && !f->call.empty;
     *s = (hd_segment_t){.flight = f, .index = j, .scratch = s->scratch};
     s->leg = (hd_leg_t){.team = f->crossing->team,
-                        .key = key_of(op, span),
+                        .key = hd_exchange_key(op, span),
                         .segment = exits ? HD_FLIGHT_SEGMENTS : j,
                         .step = step,
                         .call = {.type = exits ? HD_BARRIER : f->plan.leg,

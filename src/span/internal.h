@@ -304,4 +304,8 @@ void hd_swap_compose(const hd_swap_t *swap, const hd_reducer_t *reducer, void *r
 /* Returns where in the results those of a local member begin, and sets *bytes to their size. */
 size_t hd_swap_takes(const hd_span_t *span, const hd_call_t *call, uint32_t member, size_t *bytes);
 
+/* flight.c: returns the name that all processes know the operation's exchange by, among those of the
+ * span. */
+hd_net_key_t hd_exchange_key(const hd_op_t *op, const hd_span_t *span);
+
 #endif
