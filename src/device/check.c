@@ -39,7 +39,7 @@ static void check_side(const hd_op_t *op, const hd_device_side_t *side) {
     bool host = side->memory.kind == HD_GPU_HOST;
     hd_always(!side->found || !host);
     if (side->stand_in) {
-        hd_always(host || op->team->crossing);
+        hd_always(host || hd_device_crosses(op));
         hd_always(side->memory.kind != HD_GPU_PINNED && side->bytes > 0);
         hd_always_eq(side->stand_in->kind, HD_GPU_PINNED);
         hd_always_le(side->bytes, side->stand_in->bytes);

@@ -529,6 +529,10 @@ hd_data_t hd_device_block(const hd_device_extent_t *side, uint32_t i);
 
 /* The call is again what it was before `enter`. */
 void hd_device_restore_users(hd_op_t *op);
+/* Has the operation's team endpoints in other processes? Then stand-ins cross (span.c). */
+static inline bool hd_device_crosses(const hd_op_t *op) {
+    return op->team->crossing || hd_group_spans_processes(op->team->group);
+}
 /* Among processes, the operation fails while it is in no exchange: the others learn of it now,
  * though nobody here may pump the network for a while. */
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why);

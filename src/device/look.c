@@ -21,11 +21,6 @@ static ucc_status_t refuse(const hd_op_t *op, const char *field, const char *why
 }
 
 ucc_status_t hd_device_become(hd_op_t *op) {
-    if (hd_group_spans_processes(op->team->group)) {
-        return hd_op_refuse(op, UCC_ERR_NOT_SUPPORTED,
-                            "buffers of devices are not supported yet in a team whose processes "
-                            "share memory (NODE=y)");
-    }
     if (!hd_team_devices(op->team)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
@@ -76,7 +71,7 @@ static ucc_status_t look(hd_op_t *op, const char *field, ucc_memory_type_t type,
         return posted || (!told && hd_device_finds_host(buffer)) ? UCC_OK : UCC_INPROGRESS;
     }
     ucc_status_t status = told ? hd_device_become(op) : UCC_OK; /* may load the driver */
-    if (status == UCC_ERR_NOT_SUPPORTED && !hd_group_spans_processes(op->team->group)) {
+    if (status == UCC_ERR_NOT_SUPPORTED) {
         return refuse(op, field, "device memory is not supported without a driver");
     }
     if (status == UCC_OK && buffer) {

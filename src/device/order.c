@@ -224,7 +224,7 @@ static ucc_status_t check_capture(hd_op_t *op, const hd_gpu_capture_t *capture) 
         (void)hd_device_refuse_order(op, "the capture that it is part of has been broken");
         return UCC_ERR_INVALID_PARAM;
     }
-    if (capture->active && op->team->crossing) {
+    if (capture->active && hd_device_crosses(op)) {
         ucc_status_t status =
             hd_device_refuse_order(op, "it is being captured, and what crosses processes can't be");
         hd_device_span_fail(op, status); /* the others may wait for it */

@@ -1,6 +1,7 @@
-/* span.c: collectives on memory of devices in teams that span processes. The network knows no
- * device: pinned memory stands in for each device buffer, and the operation is one of the host's, a
- * flight or a swap, on the stand-ins.
+/* span.c: collectives on memory of devices in teams that span processes. Neither the network nor
+ * another process knows it: pinned memory stands in for each device buffer, and the operation is
+ * one of the host's on the stand-ins: a flight, a swap, or, where processes share memory, what they
+ * do of the host's there.
  *
  *     COPY_IN    enter takes the stand-ins, and has what is sent copied into them. The operation
  *                has its number, and with it all that decides which call of the others it meets;
@@ -381,7 +382,7 @@ static ucc_status_t finish(hd_op_t *op, ucc_status_t status) {
     if (hd_group_is_inherited(op->group)) { /* what is enqueued is the parent's */
         return status == UCC_OK ? hd_group_poisoned(op->group) : status;
     }
-    if (op->phase == HD_PHASE_COPY_IN && op->team->crossing) { /* it has been in no exchange */
+    if (op->phase == HD_PHASE_COPY_IN && hd_device_crosses(op)) { /* it has been in no exchange */
         hd_device_span_fail(op, status);
     }
     status = op->plan.where == HD_ON_DEVICES ? hd_device_finish_here(op, status)
@@ -415,7 +416,7 @@ void hd_device_phases(const hd_plan_t *plan, hd_phases_t *phases) {
 }
 
 void hd_device_plan(const hd_op_t *op, hd_plan_t *plan) {
-    if (!op->team->crossing) {
+    if (!hd_device_crosses(op)) {
         hd_device_plan_here(op, plan);
     } else if (!hd_device_plan_pipeline(op, plan)) {
         plan->where = HD_BY_STAND_INS;

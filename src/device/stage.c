@@ -89,10 +89,12 @@ void hd_device_restore_users(hd_op_t *op) {
 
 void hd_device_span_fail(hd_op_t *op, ucc_status_t why) {
     hd_crossing_t *crossing = hd_group_crossing(op->group);
-    hd_group_poison(op->group, why);
-    hd_crossing_abort(crossing, why);
-    (void)hd_net_pump(crossing->net);
-    hd_span_drain();
+    hd_group_poison(op->group, why); /* whoever shares its memory has learned of it */
+    if (crossing) {
+        hd_crossing_abort(crossing, why);
+        (void)hd_net_pump(crossing->net);
+        hd_span_drain();
+    }
 }
 
 ucc_status_t hd_device_make_dense(hd_op_t *op, const hd_device_extent_t *side) {

@@ -73,13 +73,20 @@ static ucc_status_t start_far(hd_op_t *op) {
     return hd_far_start(op, hd_family[HD_BARRIER].wait);
 }
 
+/* A post decides anew how data goes; whether stand-ins of devices' buffers take part, the
+ * preparation has decided. */
+static void replan(hd_op_t *op, hd_plan_t plan) {
+    plan.where = op->plan.where;
+    op->plan = plan;
+}
+
 /* What is staged, unless the buffers of collectives that are over were in reach of all. */
 static ucc_status_t start_leaning(hd_op_t *op) {
     bool direct = hd_leaning_is_near(op);
     if (direct && op->plan.path != HD_PATH_FAR) {
-        op->plan = hd_plan_direct(op->group, &op->call, &op->place);
+        replan(op, hd_plan_direct(op->group, &op->call, &op->place));
     } else if (!direct && op->plan.path == HD_PATH_FAR) {
-        op->plan = hd_plan_here(op->group, &op->call, &op->place);
+        replan(op, hd_plan_here(op->group, &op->call, &op->place));
     }
     return direct ? start_far(op) : start_of(&op->call)(op);
 }
@@ -90,9 +97,9 @@ static ucc_status_t start_apart(hd_op_t *op) {
         [HD_GATHERV] = hd_gatherv_start_apart,
         [HD_SCATTERV] = hd_scatterv_start_apart,
     };
-    op->plan = hd_plan_here(op->group, &op->call, &op->place);
+    replan(op, hd_plan_here(op->group, &op->call, &op->place));
     if (hd_plan_leans(op->group, &op->call, &op->place, &op->plan) && hd_leaning_is_near(op)) {
-        op->plan = hd_plan_direct(op->group, &op->call, &op->place);
+        replan(op, hd_plan_direct(op->group, &op->call, &op->place));
     } else if (op->plan.path == HD_PATH_MIXED &&
                hd_plan_leans_alone(op->group, &op->call, &op->plan) &&
                hd_leaning_is_near_here(op)) {
