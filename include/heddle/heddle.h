@@ -122,7 +122,7 @@ typedef struct heddle_group_params {
     uint64_t outstanding_colls;
     /** Bytes of symmetric memory that the library allocates for each endpoint (0: none), and the
      *  drafts' constraints on it. See heddle_team_memory(). UCC_ERR_NOT_SUPPORTED with an `oob` of
-     *  several processes, unless they share memory (HEDDLE_NODE=y). */
+     *  several processes, unless they share memory (HEDDLE_NODE). */
     size_t symmetric_bytes;
     uint64_t symmetric_constraints;
     /** NULL, or an allgather among processes for hybrid programs: called by one thread of each
@@ -643,7 +643,7 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
  *  heddle_group_params_t::symmetric_bytes). The pointer is valid in the whole process while
  *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none, or as long as not
  *  all have joined (but the caller's own part is known at once).
- *      Of an endpoint of another process: where processes share memory (HEDDLE_NODE=y) and the part
+ *      Of an endpoint of another process: where processes share memory (HEDDLE_NODE) and the part
  *  lies in a heap (symmetric_bytes, or heddle_alloc()), where this process has it mapped; the first
  *  call may take some milliseconds. It stays memory as long as the caller holds its team, even if
  *  the other process dies. Elsewhere UCC_ERR_NOT_SUPPORTED; UCC_ERR_NO_RESOURCE if it can't be
@@ -653,7 +653,7 @@ ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, si
 /* ------------------------------------------------------------------------------------------------
  * Memory for buffers
  *
- * Processes of one machine that share a team's memory (HEDDLE_NODE=y) reach each other's buffers if
+ * Processes of one machine share a team's memory (HEDDLE_NODE), and reach each other's buffers if
  * these lie in memory from here. A large collective is then done as among threads, without copies
  * on the way, if all buffers of all its endpoints do. Where the buffers of one do not, or between
  * threads of one process, this memory is as good as any other.
@@ -666,7 +666,7 @@ ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, si
 /** Memory for buffers. Its pages are placed on the NUMA node of the thread that touches them first,
  *  and are huge ones where the system gives these. What is in it is not said, unless
  *  HEDDLE_ALLOC_TOUCH is given. Any thread; before any team exists, too.
- *      With HEDDLE_NODE=y, or HEDDLE_ALLOC_NEAR, it comes from a heap that other processes of this
+ *      Unless HEDDLE_NODE=n, or with HEDDLE_ALLOC_NEAR, it comes from a heap that other processes of this
  *  user can map when they meet it in a collective; if there is none (no memfd, descriptor or
  *  address space), and otherwise, it is private memory. The first collectives with buffers in a
  *  heap that a peer has not mapped yet take the other way.

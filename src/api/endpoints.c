@@ -228,7 +228,7 @@ static ucc_status_t check_params(const heddle_group_params_t *p) {
         }
         if (p->symmetric_bytes && !hd_api_shares()) {
             hd_error("heddle_group_create: symmetric_bytes: there is no symmetric memory of "
-                     "several processes without HEDDLE_NODE=y");
+                     "several processes with HEDDLE_NODE=n");
             return UCC_ERR_NOT_SUPPORTED;
         }
     }

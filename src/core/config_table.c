@@ -288,11 +288,11 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
     [HD_CFG_LIB_NODE] = {.scope = HD_CFG_SCOPE_LIB,
                          .type = HD_CFG_BOOL,
                          .name = "NODE",
-                         .value = "n",
+                         .value = "y",
                          .meaning =
-                             "Whether the processes of a team that all live on one machine share "
-                             "memory instead of using the network. Not complete yet: see "
-                             "docs/processes.md."},
+                             "Whether the processes of a team that live on one machine share "
+                             "memory instead of using the network: see docs/processes.md. "
+                             "The same in all processes."},
     [HD_CFG_LIB_NET] = {.scope = HD_CFG_SCOPE_LIB,
                         .type = HD_CFG_BOOL,
                         .name = "NET",

@@ -139,11 +139,12 @@ static ucc_status_t check_time(ucc_team_h team) {
  * team goes ahead of other processes. */
 static ucc_status_t step_complete(ucc_team_h team) {
     ucc_status_t failed = hd_group_poisoned(team->group);
-    if (failed != UCC_OK) {
+    /* others went ahead, and have ended their part: it is a team, whose operations say that */
+    bool ahead = failed == UCC_ERR_NOT_FOUND && team->forming->ahead;
+    if (failed != UCC_OK && !ahead) {
         return failed;
     }
-    if (!hd_group_is_complete(team->group)) {
-        bool ahead = false;
+    if (!ahead && !hd_group_is_complete(team->group)) {
         failed = hd_form_watch(team);
         if (failed == UCC_OK && team->crossing && hd_group_is_sealed(team->group)) {
             failed = hd_crossing_greet(team->crossing);

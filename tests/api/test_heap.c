@@ -65,6 +65,7 @@ static int write_to_the_next(const process_t *process, void *arg) {
     EXPECT(((char *)mine)[BYTES - 1] == 0);
     EXPECT(heddle_team_memory(heddle_ep_team(ep), (me + 1) % n, &next, &bytes) == UCC_OK);
     EXPECT(bytes == BYTES && next != mine);
+    must(heddle_barrier(ep), "heddle_barrier"); /* all have looked at theirs */
     memset(next, (int)me + 1, BYTES);
     must(heddle_barrier(ep), "heddle_barrier");
     EXPECT(((char *)mine)[0] == (char)(before + 1) &&

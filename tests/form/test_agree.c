@@ -42,12 +42,6 @@ static uint64_t bits_of(uint32_t e, uint32_t k) {
 }
 
 /* What happens to a process while it agrees. */
-/* What follows looks into the network. */
-static void by_network(void) {
-    setenv("HEDDLE_NODE", "n", 1);
-    unsetenv("HEDDLE_NET");
-}
-
 typedef enum trouble {
     NONE,
     FAILS,   /* the first attempt fails when it is locked on a decision */
@@ -374,7 +368,7 @@ static int agree_in_spite_of_failures(const process_t *process, void *arg) {
 }
 
 Test(agree, who_fails_when_others_have_returned_hears_that_they_have) {
-    by_network();
+    processes_use_network();
     shape_t shapes[] = {shape_even(2, 1), {.processes = 3, .endpoints = {2, 1, 2}}};
     for (uint32_t i = 0; i < 2; i++) {
         cr_assert(processes_run(&shapes[i], SECONDS, agree_in_spite_of_failures, NULL).ok);
@@ -394,7 +388,7 @@ static int agree_too_late(const process_t *process, void *arg) {
 }
 
 Test(agree, who_has_heard_that_others_have_returned_returns_what_they_have_in_spite_of_a_time_out) {
-    by_network();
+    processes_use_network();
     shape_t shape = shape_even(2, 1);
     for (uint32_t run = 0; run < 10; run++) {
         cr_assert(processes_run(&shape, SECONDS, agree_too_late, NULL).ok, "run %u", run);
@@ -419,7 +413,7 @@ static int stay_alone(const process_t *process, void *arg) {
 }
 
 Test(agree, what_one_has_returned_and_died_another_one_returns_though_it_is_left_alone) {
-    by_network();
+    processes_use_network();
     shape_t shape = {.processes = 2, .endpoints = {1, 1}, .doomed = 1 << VICTIM};
     record_t *record = share_record();
     for (uint32_t run = 0; run < 10; run++) {
@@ -552,7 +546,7 @@ static int agree_unwatched(const process_t *process, void *arg) {
 }
 
 Test(agree, processes_that_nobody_watches_agree_on_nothing) {
-    by_network();
+    processes_use_network();
     shape_t shape = shape_even(2, 1);
     cr_assert(processes_run(&shape, SECONDS, agree_unwatched, NULL).ok);
 }
@@ -594,7 +588,7 @@ static int agree_apart(const process_t *process, void *arg) {
 }
 
 Test(agree, so_do_two_hosts_to_neither_of_which_the_other_can_connect) {
-    by_network();
+    processes_use_network();
     shape_t shape = shape_even(3, 1);
     for (uint32_t hidden = 1; hidden < 8; hidden++) {
         cr_assert(processes_run(&shape, SECONDS, agree_apart, &hidden).ok, "%u", hidden);

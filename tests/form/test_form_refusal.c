@@ -4,6 +4,7 @@
  */
 #include "../support/deadline.h"
 #include "../support/oob.h"
+#include "../support/processes.h"
 #include "api/api.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -240,5 +241,6 @@ Test(form_refusal, wrong_parameters_of_a_group_are_told_to_the_other_processes) 
         cr_assert_eq(named, 1);
     }
     heddle_group_params_t symmetric = {.endpoints = 1, .symmetric_bytes = 64};
+    processes_use_network();
     cr_assert_eq(create_two(symmetric, -1), UCC_ERR_NOT_SUPPORTED);
 }

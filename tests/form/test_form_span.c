@@ -112,12 +112,6 @@ static bool runs(const shape_t *shape, int (*work)(const process_t *, void *), v
 
 /* --- by an exchange --------------------------------------------------------------------------- */
 
-/* What follows is about the network. */
-static void by_network(void) {
-    setenv("HEDDLE_NODE", "n", 1);
-    unsetenv("HEDDLE_NET");
-}
-
 /* Processes that share memory have none. */
 static void look_at_network(void) {
     if (hd_net_opened()) {
@@ -335,7 +329,7 @@ static int has_no_network_for_a_map(const process_t *process, void *arg) {
 }
 
 Test(form_span, without_a_network_contexts_are_good_for_teams_inside_their_processes) {
-    by_network();
+    processes_use_network();
     shape_t shape = shape_even(2, 2);
     cr_assert(runs(&shape, has_no_network_for_a_map, NULL));
 }
@@ -618,7 +612,7 @@ static int fails_at_the_addresses(const process_t *process, void *arg) {
         deadline_poll(&deadline);
     }
     /* where memory is shared, it may find that the other process has gone */
-    bool ok = seen == UCC_INPROGRESS || (getenv("HEDDLE_NODE") && seen == UCC_ERR_IO_ERROR);
+    bool ok = seen == UCC_INPROGRESS || (processes_share_memory() && seen == UCC_ERR_IO_ERROR);
     process_barrier(process);
     if (process->me == 0) { /* by the network, it does not hear of that */
         destroy(&team, 1);
@@ -641,7 +635,7 @@ static int has_no_network_in_one(const process_t *process, void *arg) {
 }
 
 Test(form_span, a_process_without_a_network_fails_all) {
-    by_network();
+    processes_use_network();
     shape_t shape = shape_even(2, 2);
     cr_assert(runs(&shape, has_no_network_in_one, NULL));
 }
@@ -1415,7 +1409,7 @@ static int forms_with_one_that_is_lost(const process_t *process, void *arg) {
 }
 
 Test(form_span, a_process_to_which_the_ways_have_broken_has_new_ones_in_the_next_team) {
-    by_network();
+    processes_use_network();
     shape_t shape = shape_even(3, 2);
     cr_assert(runs(&shape, forms_with_one_that_is_lost, NULL));
 }

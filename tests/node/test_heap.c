@@ -218,7 +218,8 @@ Test(heap, a_childs_heaps_are_its_own) {
 
 /* --- heddle_alloc ----------------------------------------------------------------------------- */
 
-Test(heap, it_is_asked_for_by_the_configuration_or_by_flags) {
+Test(heap, without_node_memory_is_near_if_asked) {
+    setenv("HEDDLE_NODE", "n", 1);
     void *plain = heddle_alloc(5000, 0), *near = heddle_alloc(5000, HEDDLE_ALLOC_NEAR);
     cr_expect_not(hd_heap_has(plain));
     cr_expect(hd_heap_has(near));

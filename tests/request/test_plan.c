@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(request_plan, .timeout = 120);
+TestSuite(request_plan, .init = processes_use_network, .timeout = 120);
 
 enum { SECONDS = 60, MOST = 8, ROOM = 4 << 20 };
 

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(awaited, .timeout = 180);
+TestSuite(awaited, .init = processes_use_network, .timeout = 180);
 
 enum { SECONDS = 120, PROCESSES = 3, LATE = PROCESSES - 1, COUNT = 20000, MOST_RANKS = 8 };
 /* What processes tell each other (process_set). */

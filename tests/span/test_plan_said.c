@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(plan_said, .timeout = 120);
+TestSuite(plan_said, .init = processes_use_network, .timeout = 120);
 
 enum { SECONDS = 60, MOST = 1 << 20 };
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-TestSuite(swap, .timeout = 120);
+TestSuite(swap, .init = processes_use_network, .timeout = 120);
 
 enum { SECONDS = 40, LARGE = 64 << 10 };
 

@@ -189,7 +189,7 @@ static void one_host(void) {
     run(numbered(uneven(3, 1, 2), NUMBERING_RANDOM));
 }
 
-/* With HEDDLE_NODE=y and HEDDLE_DEBUG_NODES: teams of several nodes, of several processes each. */
+/* With HEDDLE_DEBUG_NODES: teams of several nodes, of several processes each. */
 static void several_nodes(void) {
     run(shape_even(4, 2));
     run(shape_even(6, 1));

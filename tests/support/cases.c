@@ -4,6 +4,7 @@
 #include "blocks.h"
 #include "deadline.h"
 #include "heaps.h"
+#include "processes.h"
 #include "random.h"
 
 #include <heddle/heddle.h>
@@ -159,7 +160,7 @@ static uint32_t nodes(void) {
 /* Are its bits to be those of one process? Or is the whole program run so? */
 static bool is_as_one_process(const coll_case_t *c) {
     return c->placement || has_set("HEDDLE_REPRODUCIBLE", "placement") ||
-           (has_set("HEDDLE_NODE", "y") && nodes() == 1 && c->host == NULL);
+           (processes_share_memory() && nodes() == 1 && c->host == NULL);
 }
 
 /* The reference runs on copies; an endpoint without elements still gets an address. */
@@ -197,7 +198,7 @@ static void make_wanted(prepared_t *p) {
 static uint32_t node_of(const coll_case_t *c, int64_t endpoint) {
     const uint32_t *process_of = c->process_of;
     uint32_t number = 0;
-    if (!c->by_nodes || !has_set("HEDDLE_NODE", "y")) {
+    if (!c->by_nodes || !processes_share_memory()) {
         return process_of[endpoint];
     }
     if (c->host != NULL) {

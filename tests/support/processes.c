@@ -550,6 +550,16 @@ static void wait_for_all(const shape_t *shape, area_t *area, double seconds, pid
     }
 }
 
+void processes_use_network(void) {
+    setenv("HEDDLE_NODE", "n", 1);
+    unsetenv("HEDDLE_NET");
+}
+
+bool processes_share_memory(void) {
+    const char *set = getenv("HEDDLE_NODE");
+    return set == NULL || strcmp(set, "n") != 0;
+}
+
 outcome_t processes_run(const shape_t *shape, double seconds,
                         int (*work)(const process_t *process, void *arg), void *arg) {
     outcome_t outcome = {.ok = false};

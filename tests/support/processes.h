@@ -61,6 +61,11 @@ typedef struct outcome {
     uint64_t value[SHAPE_MOST_PROCESSES][PROCESS_VALUES]; /* as the processes left them */
 } outcome_t;
 
+/* Processes of one machine that are run from now on talk over the network. */
+void processes_use_network(void);
+/* Else they share memory, as they do unless the environment forbids it. */
+bool processes_share_memory(void);
+
 /* Runs work in all processes of the shape; its result is the process's exit status. Whoever has not
  * ended after that many seconds (times HEDDLE_TEST_SLOWDOWN), or 5 seconds after another one has
  * failed, is killed; a line each says what they did. */
