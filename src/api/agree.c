@@ -90,11 +90,6 @@ static const hd_span_t *span_of(ucc_team_h team) {
     return team->crossing ? team->crossing->span : hd_kin_span(team->group);
 }
 
-static bool has_lost(ucc_team_h team, uint32_t process) {
-    return team->crossing ? hd_net_team_has_lost(team->crossing->team, process)
-                          : hd_kin_has_lost(team->group, process);
-}
-
 /* The number in the agreement's team of endpoint i of the attempt's. */
 static uint64_t number_of(const heddle_agreement_t *a, uint32_t i) {
     if (a->left->crossing) {
@@ -492,7 +487,7 @@ ucc_status_t heddle_team_failed(ucc_team_h team, uint64_t *failed, uint64_t *n_f
     }
     const hd_span_t *span = span_of(team);
     for (uint32_t i = 0; span && i < team->n; i++) {
-        if (has_lost(team, span->process_of[i])) {
+        if (hd_form_has_lost(team->group, span->process_of[i])) {
             if (failed) {
                 failed[*n_failed] = i;
             }

@@ -139,6 +139,7 @@ static void look_at(hd_kin_t *kin) {
                          hd_group_number(kin->group, hd_span_endpoint(kin->span, p, 0)),
                          hd_span_count(kin->span, p) - 1, hd_node_describe(state));
             }
+            hd_group_lose(kin->group, p);
             hd_group_poison(kin->group, UCC_ERR_IO_ERROR);
         }
     }
@@ -672,11 +673,28 @@ bool hd_kin_has_left(const hd_group_t *group, uint32_t p) {
     return has_left(kin_of(group), p);
 }
 
-bool hd_kin_has_lost(const hd_group_t *group, uint32_t p) {
-    hd_kin_t *kin = kin_of(group);
+/* Process p of the kin: has this process lost it, or one of the others, which has said so before it
+ * poisoned the group? Who has seen the poison must not count on the dead, as the others don't. */
+static bool has_lost(const hd_kin_t *kin, uint32_t p) {
     hd_kin_progress(kin->node);
-    return kin->peer[p] && hd_node_peer_state(kin->peer[p]) >= HD_NODE_FIRST_FAILURE &&
+    return kin->peer[p] &&
+           (hd_node_peer_state(kin->peer[p]) >= HD_NODE_FIRST_FAILURE ||
+            hd_group_has_lost(kin->group, p)) &&
            !has_left(kin, p);
+}
+
+bool hd_form_has_lost(const hd_group_t *group, uint32_t p) {
+    const hd_crossing_t *crossing = hd_group_crossing(group);
+    const hd_nodes_t *nodes = crossing ? crossing->nodes : NULL;
+    if (crossing && hd_net_team_has_lost(crossing->team, p)) {
+        return true;
+    }
+    for (uint32_t i = 0; nodes && group->kin && i < kin_of(group)->span->processes; i++) {
+        if (nodes->process[nodes->first[nodes->span->mine] + i] == p) {
+            return has_lost(kin_of(group), i);
+        }
+    }
+    return !crossing && has_lost(kin_of(group), p);
 }
 
 void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin) {

@@ -57,11 +57,6 @@ static source_t source_of(ucc_team_h parent, hd_origin_t *origin) {
     return source;
 }
 
-static bool has_lost(const source_t *source, uint32_t p) {
-    return source->crossing ? hd_net_team_has_lost(source->crossing->team, p)
-                            : hd_kin_has_lost(source->group, p);
-}
-
 static bool has_left(const source_t *source, uint32_t p) {
     return source->crossing ? hd_net_team_has_left(source->crossing->team, p)
                             : hd_kin_has_left(source->group, p);
@@ -120,7 +115,7 @@ static void *decide(void *arg) {
     }
     for (uint32_t i = 0; i < span->n; i++) {
         uint32_t p = span->process_of[i];
-        bool lost = p != span->mine && has_lost(source, p);
+        bool lost = p != span->mine && hd_form_has_lost(source->group, p);
         if (lost && source->crossing) {
             hd_net_team_tell_loss(source->crossing->team, p);
         } else if (!lost && (!agrees || !has_left(source, p))) {

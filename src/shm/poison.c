@@ -27,6 +27,20 @@ void hd_group_poison(hd_group_t *group, ucc_status_t status) {
     }
 }
 
+void hd_group_lose(hd_group_t *group, uint32_t process) {
+    hd_assert_lt(process, HD_FAR_MOST);
+    /* relaxed, here and below: the poison, which comes after it, hands it on */
+    atomic_fetch_or_explicit(&hd_common(group)->lost[process / 64], UINT64_C(1) << process % 64,
+                             memory_order_relaxed);
+}
+
+bool hd_group_has_lost(const hd_group_t *group, uint32_t process) {
+    hd_assert_lt(process, HD_FAR_MOST);
+    return atomic_load_explicit(&hd_common(group)->lost[process / 64], memory_order_relaxed) >>
+               process % 64 &
+           1;
+}
+
 void hd_group_on_poison(hd_group_t *group, void (*does)(const hd_group_t *group)) {
     group = hd_group_first(group);
     /* seq_cst, both: hd_group_poison sees it after its swap, or I see what that has swapped in */

@@ -10,8 +10,6 @@
 
 /* --- group.c ---------------------------------------------------------------------------------- */
 
-enum { HD_FAR_MOST = 256 }; /* mappings that may be apart */
-
 /* One reference, for the creator. */
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config);
 /* The same group in another mapping, of this number, from 1 to config.mappings: for endpoints that
@@ -110,6 +108,10 @@ static inline uint32_t hd_group_number(const hd_group_t *group, uint32_t member)
 /* All its operations, outstanding and later, end with this status, or with that of an earlier call.
  */
 void hd_group_poison(hd_group_t *group, ucc_status_t status);
+/* Before that, if the reason is that a process of those that share its memory is lost: whoever sees
+ * the poison knows which. */
+void hd_group_lose(hd_group_t *group, uint32_t process);
+bool hd_group_has_lost(const hd_group_t *group, uint32_t process);
 static inline ucc_status_t hd_group_poisoned(const hd_group_t *group) {
     /* acquire: pairs with hd_group_poison, though only the value matters */
     return (ucc_status_t)atomic_load_explicit(&hd_common(group)->poison, memory_order_acquire);

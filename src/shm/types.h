@@ -327,13 +327,17 @@ typedef struct hd_match hd_match_t;
 
 #define HD_GROUP_ABANDONED (UINT32_C(1) << 31) /* in `joined`: it never becomes n */
 
+enum { HD_FAR_MOST = 256 }; /* mappings that may be apart */
+
 /* Shared: the line before a group (hd_common). So is the group's first one, of its bell: what all
  * look at is at or next to the group's own address. */
 typedef struct hd_common {
     alignas(HD_LINE) _Atomic int32_t poison; /* 0, or what all operations end with; set once */
     _Atomic uint32_t n_left;                 /* endpoints that have left (leave.c) */
-    _Atomic uint32_t joined;     /* endpoints whose members are in place; HD_GROUP_ABANDONED */
-    _Atomic bool said_mismatch;  /* which is one line, whoever finds it */
+    _Atomic uint32_t joined;    /* endpoints whose members are in place; HD_GROUP_ABANDONED */
+    _Atomic bool said_mismatch; /* which is one line, whoever finds it */
+    /* processes that one of those that share this has lost, as bits: set before the poison */
+    _Atomic uint64_t lost[(HD_FAR_MOST + 63) / 64];
     _Atomic uint64_t given_away; /* bytes of the mapping that boards have (mapping.c) */
     _Atomic uint64_t ferries; /* where the table of areas lies, from the base (span/ferry.c); 0: not
                               * made yet */

@@ -123,7 +123,7 @@ Test(equations, a_line_knows_how_to_end_what_hangs_on_it) {
 
 Test(equations, no_stand_in_is_for_memory_that_devices_reach) {
     part.side[HD_SIDE_SRC].memory.kind = HD_GPU_DEVICE;
-    cr_assert(finds("crossing"));
+    cr_assert(finds("crosses"));
 }
 
 Test(equations, a_stand_in_is_large_enough) {

@@ -5,8 +5,8 @@
  */
 #include "../support/sweeps.h"
 #include "../support/count.h"
+#include "../support/holdings.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,37 +51,9 @@ static const plain_case_t cases[] = {
     {2, DRIVER_THREADS, UCC_NO_SYNC_COLLECTIVES, WORLD_OOB, sweep_large},
 };
 
-static uint32_t sockets(void) {
-    uint32_t n = 0;
-    char target[64];
-    DIR *fds = opendir("/proc/self/fd");
-    for (struct dirent *entry; fds && (entry = readdir(fds)) != NULL;) {
-        ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target) - 1);
-        n += length > 7 && memcmp(target, "socket:", 7) == 0;
-    }
-    if (fds) {
-        closedir(fds);
-    }
-    return n;
-}
-
-static bool has_ucx(void) {
-    bool found = false;
-    char line[512];
-    FILE *maps = fopen("/proc/self/maps", "r");
-    while (maps && fgets(line, sizeof(line), maps)) {
-        found =
-            found || strstr(line, "/libucp") || strstr(line, "/libuct") || strstr(line, "/libucs");
-    }
-    if (maps) {
-        fclose(maps);
-    }
-    return found;
-}
-
 int main(void) {
     uint64_t failures = 0;
-    uint32_t sockets_before = sockets();
+    holdings_t before = holdings_now();
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         const plain_case_t *c = &cases[k];
         batch_params_t params = {.world = {.size = c->size, .form = c->form, .sync = c->sync},
@@ -89,8 +61,9 @@ int main(void) {
         failures += c->sweep(&params);
     }
     printf("checked collectives: %" PRIu64 "\n", count_of_process());
-    if (sockets() != sockets_before || has_ucx()) {
-        printf("FAILED: a single process has %s\n", has_ucx() ? "loaded UCX" : "opened a socket");
+    holdings_t after = holdings_now();
+    if (after.sockets != before.sockets || after.ucx) {
+        printf("FAILED: a single process has %s\n", after.ucx ? "loaded UCX" : "opened a socket");
         failures++;
     }
     return failures == 0 ? 0 : 1;

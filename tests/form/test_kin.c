@@ -1,0 +1,118 @@
+/* test_kin.c: what processes that share memory have besides it, and what of that is left when their
+ * teams have ended, or one of them has died.
+ */
+#include "../support/deadline.h"
+#include "../support/holdings.h"
+#include "../support/processes.h"
+#include "../support/sweeps.h"
+
+#include <criterion/criterion.h>
+#include <heddle/heddle.h>
+#include <signal.h>
+#include <unistd.h>
+
+TestSuite(kin, .timeout = 180);
+
+enum { SECONDS = 100, VICTIM = 1 };
+
+/* --- no network ------------------------------------------------------------------------------- */
+
+/* Teams of all forms, with collectives of all sizes. */
+static int work_without_network(const process_t *process, void *arg) {
+    uint64_t wrong = 0;
+    uint32_t found = 0;
+    (void)arg;
+    for (int form = 0; form < WORLD_FORMS; form++) {
+        batch_params_t params = {
+            .world = {.size = process->size, .form = (world_form_t)form, .process = process}};
+        if (form == WORLD_ID) {
+            continue; /* nobody outside the process can find it */
+        }
+        wrong += sweep_random(&params, 60, 7 + (uint64_t)form);
+        holdings_t h = holdings_now();
+        found += h.internet + h.ucx;
+        world_t *world = world_create(&params.world);
+        h = holdings_now(); /* while there is a team */
+        found += h.internet + h.ucx + (h.sockets == 0) + (h.memfds == 0);
+        process_barrier(process);
+        world_destroy(world);
+    }
+    process_expect(wrong == 0 && found == 0, "%llu wrong, %u found", (unsigned long long)wrong,
+                   found);
+    return 0;
+}
+
+Test(kin, on_one_node_load_no_network_and_open_no_socket_of_one) {
+    shape_t shape = shape_even(3, 2);
+    cr_assert(processes_run(&shape, SECONDS, work_without_network, NULL).ok);
+}
+
+/* --- nothing is left -------------------------------------------------------------------------- */
+
+static int come_and_go(const process_t *process, void *arg) {
+    enum { ROUNDS = 12 };
+    holdings_t before = {0}, after = {0};
+    (void)arg;
+    for (int round = 0; round < ROUNDS; round++) {
+        batch_params_t params = {
+            .world = {.size = process->size, .form = WORLD_PARENT, .process = process}};
+        if (sweep_random(&params, 10, 3 + (uint64_t)round) != 0) {
+            return 1;
+        }
+        process_barrier(process);
+        after = holdings_now();
+        before = round == 0 ? after : before; /* what the process keeps, it has by now */
+    }
+    process_expect(after.descriptors <= before.descriptors && after.memfds <= before.memfds,
+                   "%u descriptors, then %u; %u mappings, then %u", before.descriptors,
+                   after.descriptors, before.memfds, after.memfds);
+    return 0;
+}
+
+Test(kin, teams_that_have_ended_leave_nothing) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(processes_run(&shape, SECONDS, come_and_go, NULL).ok);
+}
+
+/* Survivors of one that is killed in the midst of collectives go on as a smaller team. */
+static int survive(const process_t *process, void *arg) {
+    holdings_t before = holdings_now(), after;
+    heddle_group_t *group;
+    heddle_ep_t *ep, *left = NULL;
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
+    static char data[1 << 20];
+    ucc_status_t status = UCC_OK;
+    (void)arg;
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    for (uint32_t i = 0; status == UCC_OK; i++) {
+        if (process->me == VICTIM && i == 40) {
+            kill(getpid(), SIGKILL);
+        }
+        status = heddle_bcast(ep, data, i % 2 ? sizeof(data) : 64, UCC_DT_INT8, i % process->size);
+    }
+    must(status == UCC_ERR_IO_ERROR ? UCC_OK : status, "a collective of a dead process");
+    for (uint64_t good = 0, n_failed; !good;) { /* as docs/processes.md has it */
+        if (left) {
+            must(heddle_leave(left), "heddle_leave");
+        }
+        good = heddle_shrink(ep, &left) == UCC_OK && heddle_barrier(left) == UCC_OK;
+        must(heddle_agree(ep, &good, NULL, &n_failed), "heddle_agree");
+    }
+    process_expect(heddle_ep_size(left) == process->size - 1, "%u are left", heddle_ep_size(left));
+    must(heddle_leave(left), "heddle_leave");
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    after = holdings_now();
+    process_expect(after.descriptors == before.descriptors && after.memfds == before.memfds,
+                   "%u descriptors, then %u; %u mappings, then %u", before.descriptors,
+                   after.descriptors, before.memfds, after.memfds);
+    return 0;
+}
+
+Test(kin, survivors_have_nothing_left_of_the_dead) {
+    shape_t shape = shape_even(4, 1);
+    shape.doomed = 1u << VICTIM;
+    cr_assert(processes_run(&shape, SECONDS, survive, NULL).ok);
+}
