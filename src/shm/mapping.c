@@ -241,6 +241,13 @@ uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes) {
     return mapping->base + at;
 }
 
+bool hd_mapping_spares(const hd_group_t *group, size_t bytes) {
+    size_t limit = limit_of(group->mapping.bytes), all = limit - group->windows_end;
+    /* relaxed: a guess, which others may outrun by as much as they are given */
+    uint64_t at = atomic_load_explicit(&hd_common(group)->given_away, memory_order_relaxed);
+    return limit - at >= bytes && limit - at - bytes >= all / 2;
+}
+
 /* Copies what is there of so many bytes at `from`; where nothing is, it reads as zero. */
 static void copy_there(uint8_t *to, const uint8_t *from, size_t bytes) {
     enum { PAGES = 256 };
