@@ -145,9 +145,10 @@ hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, si
     if (!can_be_far()) {
         return NULL;
     }
-    for (size_t some = up(most, page_size()); !base && some > bytes;
-         some = up(some / 4, page_size())) {
-        base = make(some, here, &segment);
+    /* What windows take grows with the square of the processes: boards get something beside it. */
+    most = most > bytes + most / 4 ? most : bytes + most / 4;
+    for (size_t spare = most > bytes ? most - bytes : 0; !base && spare > page_size(); spare /= 4) {
+        base = make(up(bytes + spare, page_size()), here, &segment);
     }
     base = base ? base : make(bytes, here, &segment);
     if (!base) {

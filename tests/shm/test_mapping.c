@@ -70,6 +70,20 @@ Test(mapping, every_part_of_a_board_lies_as_far_from_the_base_in_each_mapping) {
     hd_home_unpin(&first->home);
 }
 
+/* However large its windows are, boards that are found by matching have memory. */
+Test(mapping, of_many_processes_there_is_memory_left_for_what_is_made_later) {
+    static const uint32_t many[] = {2, 40, 64, 128, 256};
+    for (uint32_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+        hd_group_config_t config = small_config();
+        config.processes = many[i];
+        config.apart = true;
+        hd_group_t *group = hd_group_create(many[i], &config);
+        cr_assert(group);
+        cr_expect(hd_mapping_give(group, (size_t)256 << 20), "%u processes", many[i]);
+        hd_home_unpin(&group->home);
+    }
+}
+
 Test(mapping, members_join_by_a_mapping_each_and_the_others_find_out) {
     enum { N = 3 };
     hd_group_t *first = mapped_group(N), *group[N];
