@@ -95,6 +95,7 @@ static void inherited(hd_fork_hook_t *self) {
     (void)self;
     if (watch.watched) {
         close(watch.event);
+        watch.event = -1; /* inherited groups still wake the thread that is not there */
     }
     for (hd_kin_t *kin = watch.list; kin; kin = kin->next) {
         kin->at = NULL;
