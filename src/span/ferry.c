@@ -171,6 +171,7 @@ static void leave_area(hd_group_t *group, hd_ferry_area_t *area, uint32_t a) {
     /* acq_rel: what all have done there happens before its next use */
     if (atomic_fetch_sub_explicit(&area->left, 1, memory_order_acq_rel) == 1) {
         let_go(table_of(group), a);
+        hd_bell_ring(&group->home.bell); /* somebody may wait for an area */
     }
 }
 
