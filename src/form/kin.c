@@ -28,8 +28,8 @@ struct hd_kin {
     _Atomic bool is_scope; /* nobody joins its group: others are formed there */
     hd_birth_t *birth;     /* in the scope; NULL: there is none (any more) */
     bool said;
+    hd_group_t *group; /* until it ends */
     /* constant once the group is there */
-    hd_group_t *group;
     hd_span_t *span;
     hd_kin_process_t *process;   /* by process */
     hd_node_peer_t **peer;       /* likewise; NULL: this one */
@@ -95,9 +95,11 @@ static void inherited(hd_fork_hook_t *self) {
     (void)self;
     if (watch.watched) {
         close(watch.event);
+        watch.event = -1; /* inherited groups still wake the thread that is not there */
     }
     for (hd_kin_t *kin = watch.list; kin; kin = kin->next) {
         kin->at = NULL;
+        pthread_mutex_init(&kin->lock, NULL); /* the watch may have held it */
     }
     pthread_mutex_init(&watch.starting, NULL);
     pthread_mutex_init(&watch.lock, NULL);
@@ -381,6 +383,9 @@ static void group_ends(hd_outer_memory_t *memory) {
         end_birth(kin, all == UCC_INPROGRESS ? (failed ? failed : UCC_ERR_NOT_FOUND) : UCC_OK);
     }
     end_sharing(kin); /* after that: who asks, and is refused, finds why */
+    pthread_mutex_lock(&kin->lock);
+    kin->group = NULL; /* a meeting may keep the kin, and somebody fail it yet */
+    pthread_mutex_unlock(&kin->lock);
 }
 
 static void group_has_ended(hd_outer_memory_t *memory) {

@@ -50,7 +50,7 @@ hd_heaps_t hd_heaps;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static heap_t heaps[HD_HEAPS]; /* of the same numbers as hd_heaps */
 static hd_heap_view_t *views;
-static bool knows_forks, told_none;
+static bool told_none;
 static size_t hopeless = SIZE_MAX; /* for so many bytes, no heap could be had */
 static hd_fork_hook_t fork_hook;
 
@@ -71,15 +71,16 @@ static void inherited(hd_fork_hook_t *self) {
     atomic_store_explicit(&hd_heaps.first, n, memory_order_relaxed);
 }
 
+/* Not under the lock: fork.h. */
+static void watch_forks_once(void) {
+    hd_fork_guard(&lock);
+    hd_fork_watch(&fork_hook, inherited);
+}
+
+/* Before there is anything that a child inherits, whichever thread makes it. */
 static void watch_forks(void) {
-    pthread_mutex_lock(&lock);
-    bool first = !knows_forks;
-    knows_forks = true;
-    pthread_mutex_unlock(&lock);
-    if (first) { /* not under the lock: fork.h */
-        hd_fork_guard(&lock);
-        hd_fork_watch(&fork_hook, inherited);
-    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks_once);
 }
 
 /* --- making heaps ----------------------------------------------------------------------------- */

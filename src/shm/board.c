@@ -319,6 +319,7 @@ void hd_board_reset(hd_board_t *board) {
         atomic_store_explicit(&x->work_status, 0, memory_order_relaxed);
         atomic_store_explicit(&x->outer, 0, memory_order_relaxed);
         atomic_store_explicit(&x->far, 0, memory_order_relaxed);
+        atomic_store_explicit(&x->ferry, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&board->head->floor, 0, memory_order_relaxed);
     atomic_store_explicit(&board->head->said, 0, memory_order_relaxed);

@@ -1073,8 +1073,9 @@ static ucc_status_t check_lanes(hd_op_t *op) {
 
 /* All have arrived. */
 static ucc_status_t begin(hd_op_t *op) {
-    if (hd_near_begins(op, hd_far_of(op))) {
-        return hd_near_work(op);
+    ucc_status_t near = hd_near_begins(op, hd_far_of(op));
+    if (near != UCC_INPROGRESS) {
+        return near == UCC_OK ? hd_near_work(op) : near;
     }
     op->phase = HD_PHASE_LOCAL;
     op->wait = work;

@@ -91,7 +91,7 @@ struct hd_far {
     /* near.c: the last key for which what follows is decided, and `work` is whole; are all buffers
      * in reach? */
     _Atomic uint64_t decided;
-    bool is_near;
+    ucc_status_t nearness;      /* as hd_near_begins returns it */
     _Atomic size_t near_window; /* how the work is cut then: as each member writes it */
     _Atomic uint32_t near_slices;
     hd_call_t *shown; /* by member: calls of other processes' members; NULL: none yet */

@@ -141,8 +141,10 @@ static uint64_t place_of(hd_group_t *group, const layout_t *l, uint32_t set) {
     pool_t *pool = (pool_t *)(void *)group->far;
     uint64_t *at = &pool->set[set].at;
     if (!*at) {
-        uint8_t *base =
-            set < SETS ? group->far + l->first + set * l->set : hd_mapping_give(group, l->set);
+        /* those that there are do: what is left is for boards, too, which nothing replaces */
+        uint8_t *base = set < SETS                         ? group->far + l->first + set * l->set
+                        : hd_mapping_spares(group, l->set) ? hd_mapping_give(group, l->set)
+                                                           : NULL;
         *at = base ? (uint64_t)(base - group->mapping.base) : 0;
     }
     return *at;

@@ -36,6 +36,8 @@ size_t hd_mapping_first(uint32_t n);
 size_t hd_mapping_place(size_t *cursor, size_t bytes, size_t alignment);
 /* So many bytes of what is not laid out, for good; zero. NULL: there are none left. */
 uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes);
+/* Is half of what is not laid out still there if so many bytes of it are given? */
+bool hd_mapping_spares(const hd_group_t *group, size_t bytes);
 /* Makes a mutex there for several processes, one of whom may die while it holds it. */
 void hd_mapping_init_mutex(pthread_mutex_t *mutex);
 /* In the child of a fork. So far from the base lie windows, whose contents it does not need; they

@@ -145,9 +145,10 @@ hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, si
     if (!can_be_far()) {
         return NULL;
     }
-    for (size_t some = up(most, page_size()); !base && some > bytes;
-         some = up(some / 4, page_size())) {
-        base = make(some, here, &segment);
+    /* What windows take grows with the square of the processes: boards get something beside it. */
+    most = most > bytes + most / 4 ? most : bytes + most / 4;
+    for (size_t spare = most > bytes ? most - bytes : 0; !base && spare > page_size(); spare /= 4) {
+        base = make(up(bytes + spare, page_size()), here, &segment);
     }
     base = base ? base : make(bytes, here, &segment);
     if (!base) {
@@ -239,6 +240,13 @@ uint8_t *hd_mapping_give(hd_group_t *group, size_t bytes) {
     } while (!atomic_compare_exchange_weak_explicit(&hd_common(group)->given_away, &at, at + size,
                                                     memory_order_relaxed, memory_order_relaxed));
     return mapping->base + at;
+}
+
+bool hd_mapping_spares(const hd_group_t *group, size_t bytes) {
+    size_t limit = limit_of(group->mapping.bytes), all = limit - group->windows_end;
+    /* relaxed: a guess, which others may outrun by as much as they are given */
+    uint64_t at = atomic_load_explicit(&hd_common(group)->given_away, memory_order_relaxed);
+    return limit - at >= bytes && limit - at - bytes >= all / 2;
 }
 
 /* Copies what is there of so many bytes at `from`; where nothing is, it reads as zero. */

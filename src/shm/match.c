@@ -102,7 +102,7 @@ size_t hd_match_bytes(uint32_t n) {
     return lay_out(n).bytes;
 }
 
-/* By who has made the mapping. */
+/* By who has made the mapping, or is alone with a copy of it. */
 static void init_mutexes(hd_match_t *match) {
     hd_mapping_init_mutex(&match->table->guard.mutex);
     for (uint32_t i = 0; i < match->n_shards; i++) {
@@ -613,7 +613,9 @@ void hd_match_unlock(hd_match_t *match) {
     for (uint32_t i = 0; i < match->n_shards && !match->seat; i++) {
         hd_lock_forget(&match->shard[i].guard.lock);
     }
-    if (!match->seat) {
+    if (match->seat) {
+        init_mutexes(match);
+    } else {
         hd_lock_forget(&match->table->guard.lock);
     }
     hd_lock_forget(&match->lock);

@@ -313,7 +313,8 @@ static bool translate(const hd_op_t *op, hd_far_t *far, const hd_slice_t *slice,
 }
 
 /* The exchange is near: this process finds all of it where it has that mapped. An error is its own
- * alone: the team fails. */
+ * alone: the team fails. It does not go by windows instead, since the others count slices of
+ * theirs. */
 static ucc_status_t translate_all(const hd_op_t *op, hd_far_t *far, const hd_slice_t *slice) {
     if (shows_calls(op) && !far->shown) {
         far->shown = hd_alloc(HD_LINE, op->place.n * sizeof(*far->shown));
@@ -338,13 +339,12 @@ static void decide(const hd_op_t *op, hd_far_t *far) {
     const hd_slice_t *slice = slices_of(op)->slice;
     uint64_t reach;
     need_t need = need_of(op, slice, &reach);
-    far->is_near = !need.far && (need.slots & ~reach) == 0;
-    if (far->is_near) {
-        ucc_status_t status = translate_all(op, far, slice);
-        if (status != UCC_OK) {
-            far->is_near = false;
-            hd_engine_note_failure(op->exchange, op->place.k, status);
-            hd_group_poison(op->group, status);
+    far->nearness = UCC_INPROGRESS;
+    if (!need.far && (need.slots & ~reach) == 0) {
+        far->nearness = translate_all(op, far, slice);
+        if (far->nearness != UCC_OK) {
+            hd_engine_note_failure(op->exchange, op->place.k, far->nearness);
+            hd_group_poison(op->group, far->nearness);
         }
     } else if (!need.far || need.slots > 1) {
         hd_reach_want(op->group->reach, need.slots & ~hd_reach_slots(op->group->reach));
@@ -358,9 +358,9 @@ static bool is_decided(const hd_op_t *op, const hd_far_t *far) {
     return atomic_load_explicit(&far->decided, memory_order_acquire) == hd_far_key(op);
 }
 
-static bool is_near(const hd_op_t *op, hd_far_t *far) {
+static ucc_status_t nearness_of(const hd_op_t *op, hd_far_t *far) {
     if (is_far(shown_by_me(op, slices_of(op)->slice))) {
-        return false;
+        return UCC_INPROGRESS;
     }
     if (!is_decided(op, far)) {
         hd_lock(&far->lock);
@@ -369,18 +369,18 @@ static bool is_near(const hd_op_t *op, hd_far_t *far) {
         }
         hd_unlock(&far->lock);
     }
-    return far->is_near;
+    return far->nearness;
 }
 
 #ifdef HD_TEST
 _Atomic uint64_t hd_near_found;
 #endif
 
-bool hd_near_begins(hd_op_t *op, hd_far_t *far) {
-    bool near = is_near(op, far);
-    hd_leaning_note(op, near);
-    if (!near) {
-        return false;
+ucc_status_t hd_near_begins(hd_op_t *op, hd_far_t *far) {
+    ucc_status_t nearness = nearness_of(op, far);
+    hd_leaning_note(op, nearness == UCC_OK);
+    if (nearness != UCC_OK) {
+        return nearness;
     }
 #ifdef HD_TEST
     atomic_fetch_add_explicit(&hd_near_found, 1, memory_order_relaxed);
@@ -388,7 +388,7 @@ bool hd_near_begins(hd_op_t *op, hd_far_t *far) {
     plan_near(op, far);
     op->phase = HD_PHASE_LOCAL;
     op->wait = hd_near_work;
-    return true;
+    return UCC_OK;
 }
 
 /* --- working ---------------------------------------------------------------------------------- */

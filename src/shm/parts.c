@@ -48,7 +48,8 @@ ucc_status_t hd_part_find(hd_group_t *group, uint32_t ep, void **address, size_t
     *bytes = (size_t)group->part[ep].bytes;
     if (!*address) {
         hd_reach_want(group->reach, hd_reach_bit(word) & ~hd_reach_slots(group->reach));
-        return UCC_INPROGRESS;
+        return hd_reach_lacks(group->reach, hd_reach_bit(word)) ? UCC_ERR_NO_RESOURCE
+                                                                : UCC_INPROGRESS;
     }
     return hd_reach_holds(group->reach, word, *bytes) ? UCC_OK : UCC_ERR_NOT_SUPPORTED;
 }

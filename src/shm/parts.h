@@ -13,7 +13,7 @@ void hd_part_free(void *part, size_t bytes);
 /* By this process, when region[ep] is written, before endpoint ep joins: others may ask for it. */
 void hd_part_show(hd_group_t *group, uint32_t ep);
 /* Of an endpoint of another process. UCC_ERR_NOT_FOUND: it has none; UCC_ERR_NOT_SUPPORTED: it lies
- * in no heap; UCC_INPROGRESS: the heap is being mapped. */
+ * in no heap; UCC_INPROGRESS: the heap is being mapped; UCC_ERR_NO_RESOURCE: it can't be. */
 ucc_status_t hd_part_find(hd_group_t *group, uint32_t ep, void **address, size_t *bytes);
 
 #endif

@@ -27,6 +27,7 @@ struct hd_reach {
     uint32_t number;         /* of this mapping */
     hd_lock_t lock;          /* guards what follows, and taking slots */
     _Atomic uint64_t wanted; /* slots, as bits; looked at without the lock, too */
+    _Atomic uint64_t lacked; /* likewise: those that can't be had */
     uint64_t taken;
     bool is_full; /* no slot was left */
     hd_heap_view_t *view[HD_REACH_SLOTS];
@@ -205,7 +206,14 @@ void hd_reach_give(hd_reach_t *reach, uint32_t slot, hd_heap_view_t *view) {
     if (view) {
         reach->view[slot] = view;
         add(reach, slot, view->base, view->bytes);
+    } else {
+        /* relaxed: nothing comes with it */
+        atomic_fetch_or_explicit(&reach->lacked, UINT64_C(1) << slot, memory_order_relaxed);
     }
+}
+
+bool hd_reach_lacks(const hd_reach_t *reach, uint64_t slots) {
+    return slots & atomic_load_explicit(&reach->lacked, memory_order_relaxed); /* see above */
 }
 
 /* --- processes that are gone ------------------------------------------------------------------ */

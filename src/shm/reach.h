@@ -48,6 +48,8 @@ bool hd_reach_holds(const hd_reach_t *reach, uint64_t word, size_t bytes);
 
 /* Of slots that are not reached: asks for them, once each. */
 void hd_reach_want(hd_reach_t *reach, uint64_t slots);
+/* Of slots that were asked for: can some of them not be had? */
+bool hd_reach_lacks(const hd_reach_t *reach, uint64_t slots);
 /* Who fetches what is wanted of other processes; called by hd_reach_want, by any thread. */
 void hd_reach_serve_by(hd_reach_t *reach, void (*serve)(void *arg), void *arg);
 /* By that one: the next slot that is wanted and was not taken before. False: there is none. */

@@ -445,6 +445,11 @@ static void hush(hd_outer_memory_t *memory) {
     hd_net_team_tells(hd_crossing_of(memory)->team, NULL);
 }
 
+static void free_nodes(hd_crossing_t *crossing) {
+    hd_free((void *)crossing->ferry);
+    hd_nodes_free(crossing->nodes);
+}
+
 /* Frees the crossing; called when the last reference to its group has been given up. */
 static void release(hd_outer_memory_t *memory) {
     hd_crossing_t *crossing = hd_crossing_of(memory);
@@ -475,14 +480,14 @@ static void release(hd_outer_memory_t *memory) {
         next = nodes->next;
         hd_nodes_free(nodes);
     }
-    hd_nodes_free(crossing->nodes);
-    for (uint32_t a = 0; a < HD_FERRY_AREAS; a++) {
+    for (uint32_t a = 0; crossing->nodes && a < HD_FERRY_AREAS; a++) {
         /* relaxed: as above */
         hd_outer_memory_t *ferry = atomic_load_explicit(&crossing->ferry[a], memory_order_relaxed);
         if (ferry) {
             ferry->release(ferry);
         }
     }
+    free_nodes(crossing);
     /* relaxed: as above */
     hd_ferry_block_t *block = atomic_load_explicit(&crossing->ferry_blocks, memory_order_relaxed);
     for (hd_ferry_block_t *next; block; block = next) {
@@ -559,10 +564,14 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32
     }
     if (crossing && origin && node_of) {
         crossing->nodes = make_nodes(span, node_of);
+        crossing->ferry = hd_alloc(HD_LINE, HD_FERRY_AREAS * sizeof(hd_outer_memory_t *));
     }
-    if (!crossing || !origin || (node_of && !crossing->nodes)) {
+    if (!crossing || !origin || (node_of && (!crossing->nodes || !crossing->ferry))) {
         hd_error("no memory for a team of %u processes", n);
         hd_origin_drop(origin);
+        if (crossing) {
+            free_nodes(crossing);
+        }
         hd_free(crossing);
         return UCC_ERR_NO_MEMORY;
     }
@@ -599,7 +608,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32
     ucc_status_t status = hd_net_team_create(net, &params, &crossing->team);
     if (status != UCC_OK) {
         hd_origin_drop(origin);
-        hd_nodes_free(crossing->nodes);
+        free_nodes(crossing);
         hd_free(crossing);
         return status;
     }

@@ -6,6 +6,11 @@
  * arrived, and tells the others in the exchange; the last member to leave gives it back. In a group
  * that fails they stay taken: nobody uses them again.
  *
+ * Nodes take them in orders of their own, and an exchange gives its area back only when the other
+ * nodes have one for it, too. So there are many: of operations with tags, which each node may begin
+ * in another order, as many may be under way as a node has areas. Of others, each node begins the
+ * same few first.
+ *
  * A LEG lies in memory of its process, one set for each area. Whoever of the process finds that a
  * round can be carried starts its leg, under the set's lock; then it is its lane's. Its last step
  * says so in the area, and touches neither area nor leg after that: the slot's next round may have
@@ -18,13 +23,16 @@
 
 /* --- areas ------------------------------------------------------------------------------------ */
 
-/* Shared. */
-typedef struct entry {
-    alignas(HD_LINE) _Atomic bool taken; /* an exchange has it */
-    _Atomic uint64_t at;                 /* where the area lies; 0: it has not been used yet */
-} entry_t;
+enum { KEY_SHIFT = 16, WORDS = HD_FERRY_AREAS / 64 };
 
-enum { KEY_SHIFT = 16 };
+/* Shared. */
+typedef struct table {
+    alignas(HD_LINE) _Atomic uint64_t taken[WORDS]; /* a bit per area: an exchange has it */
+    _Atomic uint64_t at[HD_FERRY_AREAS]; /* where each lies; 0: it has not been used yet */
+} table_t;
+
+_Static_assert(HD_FERRY_AREAS % 64 == 0 && HD_FERRY_AREAS < 1 << KEY_SHIFT,
+               "whole words; an exchange's word has room for an area's number");
 
 /* Places are counted from the beginning of the mapping; in private memory they are addresses. */
 static void *at_place(const hd_group_t *group, uint64_t place) {
@@ -51,11 +59,11 @@ static uint64_t give_place(hd_group_t *group, size_t bytes) {
 }
 
 /* Returns the group's table, made at the first call. NULL: no memory. */
-static entry_t *table_of(hd_group_t *group) {
+static table_t *table_of(hd_group_t *group) {
     _Atomic uint64_t *where = &hd_common(group)->ferries;
     /* acquire: the table's zeros; pairs with the swap below */
     uint64_t place = atomic_load_explicit(where, memory_order_acquire);
-    uint64_t made = place ? 0 : give_place(group, HD_FERRY_AREAS * sizeof(entry_t));
+    uint64_t made = place ? 0 : give_place(group, sizeof(table_t));
     if (!place && !made) {
         return NULL;
     }
@@ -81,38 +89,74 @@ static void reset_area(hd_ferry_area_t *area, uint32_t n) {
     }
 }
 
-/* By member 0: takes an area for its exchange. UCC_INPROGRESS: all are taken. */
-static ucc_status_t take_area(const hd_op_t *op) {
-    hd_group_t *group = op->group;
-    uint64_t key = hd_outer_key(op);
-    entry_t *table = table_of(group);
-    for (uint32_t a = 0; table && a < HD_FERRY_AREAS; a++) {
-        /* relaxed: a guess; acquire: who had it has done with it; pairs with leave_area */
-        if (atomic_load_explicit(&table[a].taken, memory_order_relaxed) ||
-            atomic_exchange_explicit(&table[a].taken, true, memory_order_acquire)) {
+/* This one may be another exchange's. */
+static void let_go(table_t *table, uint32_t a) {
+    /* release: what has been done there; pairs with hold */
+    atomic_fetch_and_explicit(&table->taken[a / 64], ~(UINT64_C(1) << a % 64),
+                              memory_order_release);
+}
+
+/* False: an exchange has it. */
+static bool hold(table_t *table, uint32_t a) {
+    uint64_t bit = UINT64_C(1) << a % 64;
+    /* relaxed: a guess; acquire: who had it has done with it; pairs with let_go */
+    return !(atomic_load_explicit(&table->taken[a / 64], memory_order_relaxed) & bit) &&
+           !(atomic_fetch_or_explicit(&table->taken[a / 64], bit, memory_order_acquire) & bit);
+}
+
+/* By whoever has area a: where it lies; 0: nowhere, and there is no memory to spare for it. */
+static uint64_t place_of(hd_group_t *group, table_t *table, uint32_t a) {
+    /* relaxed, both: whoever has the area; the swap of `taken` orders them */
+    uint64_t at = atomic_load_explicit(&table->at[a], memory_order_relaxed);
+    size_t bytes = hd_ferry_lay_out(group).bytes;
+    if (!at && (a == 0 || !group->mapping.base || hd_mapping_spares(group, bytes))) {
+        at = give_place(group, bytes);
+        atomic_store_explicit(&table->at[a], at, memory_order_relaxed);
+    }
+    return at;
+}
+
+/* Takes an area that no exchange has, and sets its number and where it lies. UCC_INPROGRESS: all are
+ * taken, or there is no memory for more. UCC_ERR_NO_MEMORY: there is none for the first one. */
+static ucc_status_t find_area(hd_group_t *group, table_t *table, uint32_t *number, uint64_t *at) {
+    bool more = true; /* there may be memory for one that has none */
+    for (uint32_t a = 0; a < HD_FERRY_AREAS; a++) {
+        /* relaxed: a guess */
+        if (!(more || atomic_load_explicit(&table->at[a], memory_order_relaxed)) ||
+            !hold(table, a)) {
             continue;
         }
-        /* relaxed, both: whoever has the area; the swap of `taken` orders them */
-        uint64_t at = atomic_load_explicit(&table[a].at, memory_order_relaxed);
-        if (!at) {
-            at = give_place(group, hd_ferry_lay_out(group).bytes);
-            atomic_store_explicit(&table[a].at, at, memory_order_relaxed);
+        *number = a;
+        *at = place_of(group, table, a);
+        if (*at) {
+            return UCC_OK;
         }
-        if (!at) {
-            table = NULL;
-            break;
+        let_go(table, a);
+        if (a == 0) {
+            return UCC_ERR_NO_MEMORY;
         }
+        more = false;
+    }
+    return UCC_INPROGRESS;
+}
+
+/* By member 0: takes an area for its exchange. UCC_INPROGRESS: there is none now. */
+static ucc_status_t take_area(const hd_op_t *op) {
+    hd_group_t *group = op->group;
+    table_t *table = table_of(group);
+    uint64_t at;
+    uint32_t a;
+    ucc_status_t status = table ? find_area(group, table, &a, &at) : UCC_ERR_NO_MEMORY;
+    if (status == UCC_OK) {
         reset_area(at_place(group, at), op->place.n);
         /* release: the area; pairs with area_of */
-        atomic_store_explicit(&op->exchange->ferry, key << KEY_SHIFT | (a + 1),
+        atomic_store_explicit(&op->exchange->ferry, hd_outer_key(op) << KEY_SHIFT | (a + 1),
                               memory_order_release);
         hd_bell_ring(&group->home.bell);
-        return UCC_OK;
-    }
-    if (!table) {
+    } else if (status < 0) {
         hd_error("%s: no memory for what crosses nodes", hd_op_type_name(op));
     }
-    return table ? UCC_INPROGRESS : UCC_ERR_NO_MEMORY;
+    return status;
 }
 
 /* Returns the number of the exchange's area; HD_FERRY_AREAS: it has none yet. */
@@ -126,7 +170,8 @@ static uint32_t area_of(const hd_op_t *op) {
 static void leave_area(hd_group_t *group, hd_ferry_area_t *area, uint32_t a) {
     /* acq_rel: what all have done there happens before its next use */
     if (atomic_fetch_sub_explicit(&area->left, 1, memory_order_acq_rel) == 1) {
-        atomic_store_explicit(&table_of(group)[a].taken, false, memory_order_release);
+        let_go(table_of(group), a);
+        hd_bell_ring(&group->home.bell); /* somebody may wait for an area */
     }
 }
 
@@ -472,9 +517,8 @@ static ucc_status_t wait(hd_op_t *op) {
         return UCC_INPROGRESS;
     }
     hd_ferry_view_t v;
-    entry_t *table = table_of(op->group);
     /* relaxed: ordered by the exchange's word */
-    uint64_t at = atomic_load_explicit(&table[a].at, memory_order_relaxed);
+    uint64_t at = atomic_load_explicit(&table_of(op->group)->at[a], memory_order_relaxed);
     hd_ferry_look(&v, op, at_place(op->group, at));
     status = advance(&v, a);
     if (status == UCC_OK && own(&v.area->member[v.me].taken) < v.rounds) {

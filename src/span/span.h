@@ -158,7 +158,7 @@ typedef struct hd_ferry_block {
     alignas(HD_LINE_PAIR) struct hd_ferry_block *next;
 } hd_ferry_block_t;
 
-enum { HD_FERRY_AREAS = 64 }; /* exchanges of a node that are under way at a time (ferry.c) */
+enum { HD_FERRY_AREAS = 1024 }; /* exchanges of a node that are under way at a time (ferry.c) */
 
 enum { HD_WARM_PROCESSES = 16 }; /* most processes of a team whose ways are warmed */
 
@@ -180,8 +180,9 @@ struct hd_crossing {
     hd_nodes_t *nodes;
     _Atomic(hd_nodes_t *) node_sets; /* of active sets, as `sets` */
     uint64_t *labels;                /* of the group, which does not free them then */
-    /* by area (ferry.c), NULL: not needed yet; and, of a process that is a node, the areas' memory */
-    _Atomic(hd_outer_memory_t *) ferry[HD_FERRY_AREAS];
+    /* by area (ferry.c), NULL: not needed yet; there if there are nodes. And, of a process that is a
+     * node, the areas' memory */
+    _Atomic(hd_outer_memory_t *) *ferry;
     _Atomic(hd_ferry_block_t *) ferry_blocks;
     bool placement;      /* reductions must have the bits of one process, wherever endpoints live */
     bool ahead;          /* endpoints go on before all processes are there (crossing.c) */

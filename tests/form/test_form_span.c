@@ -975,6 +975,62 @@ Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_team) {
     forms_in_the_end(team_for);
 }
 
+/* Nodes of several processes: records, doors, memory, accounts, slices. Memory is gone from the last
+ * exchange on, until the team has failed. */
+static ucc_status_t late_gather(void *src, void *dst, size_t bytes, void *info, void **request) {
+    enum { LAST = 5 };
+    thief_t *thief = info;
+    if (++thief->calls == LAST) {
+        hd_alloc_fail_after(thief->left);
+    }
+    return thief->oob.allgather(src, dst, bytes, thief->oob.coll_info, request);
+}
+
+static ucc_status_t team_of_nodes_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief = {.oob = process_oob(process, 2, process->endpoint[0]), .left = left};
+    ucc_team_h team;
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP |
+                                        UCC_TEAM_PARAM_FIELD_EP_RANGE,
+                                .ep = process->endpoint[0],
+                                .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
+                                .oob = thief.oob};
+    if (process->me == 1) {
+        params.oob.allgather = late_gather;
+        params.oob.coll_info = &thief;
+    }
+    ucc_status_t status;
+    must(ucc_team_create_post(&s->contexts[0], 1, &params, &team), "ucc_team_create_post");
+    drive(&team, 1, &status);
+    hd_alloc_fail_after(-1);
+    destroy(&team, 1);
+    return status;
+}
+
+/* Its node's group is made before it finds that it can't cross nodes. */
+static int forms_nodes_without_memory(const process_t *process, void *arg) {
+    enum { ALLOCATIONS = 14 };
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    stage_t s = stage_open(process, false);
+    bool ok = true;
+    for (long left = 0; left < ALLOCATIONS; left++) {
+        process_note(process, "%ld allocations", left);
+        ucc_status_t status = team_of_nodes_for(process, &s, left);
+        ok &= status < 0;
+        process_barrier(process);
+    }
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, a_process_without_memory_fails_the_team_of_nodes) {
+    shape_t shape = shape_even(4, 1);
+    setenv("HEDDLE_NODE", "y", 1);
+    setenv("HEDDLE_DEBUG_NODES", "2", 1);
+    setenv("HEDDLE_TIMEOUT", "1", 1);
+    unsetenv("HEDDLE_NET");
+    cr_assert(runs(&shape, forms_nodes_without_memory, NULL));
+}
+
 typedef ucc_status_t (*derive_t)(uint32_t endpoint, ucc_team_h parent, ucc_team_h *team);
 
 typedef struct scarcity {

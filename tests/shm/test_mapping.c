@@ -70,6 +70,20 @@ Test(mapping, every_part_of_a_board_lies_as_far_from_the_base_in_each_mapping) {
     hd_home_unpin(&first->home);
 }
 
+/* However large its windows are, boards that are found by matching have memory. */
+Test(mapping, of_many_processes_there_is_memory_left_for_what_is_made_later) {
+    static const uint32_t many[] = {2, 40, 64, 128, 256};
+    for (uint32_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+        hd_group_config_t config = small_config();
+        config.processes = many[i];
+        config.apart = true;
+        hd_group_t *group = hd_group_create(many[i], &config);
+        cr_assert(group);
+        cr_expect(hd_mapping_give(group, (size_t)256 << 20), "%u processes", many[i]);
+        hd_home_unpin(&group->home);
+    }
+}
+
 Test(mapping, members_join_by_a_mapping_each_and_the_others_find_out) {
     enum { N = 3 };
     hd_group_t *first = mapped_group(N), *group[N];
@@ -324,4 +338,40 @@ Test(mapping, a_limit_of_files_that_is_too_low_is_an_error) {
 
 Test(mapping, a_limit_of_address_space_is_shared_by_all_mappings) {
     with_limit(RLIMIT_AS, (rlim_t)40 << 30, true);
+}
+
+static _Atomic bool matching_ends;
+
+static void *match_again_and_again(void *arg) {
+    while (!atomic_load(&matching_ends)) {
+        hd_match_leave(hd_match_join(arg, NULL, HD_MATCH_TAG, 2, 0));
+    }
+    return NULL;
+}
+
+/* The child gives back what was joined before, whoever was inside the table at the fork. */
+Test(mapping, a_child_waits_for_no_lock_that_another_thread_of_its_parent_held) {
+    enum { FORKS = 200, SECONDS = 10 };
+    hd_group_t *first = mapped_group(1), *group = hd_group_again(first, 1);
+    cr_assert_eq(hd_group_join(group, 0, NULL), UCC_OK);
+    pthread_t thread;
+    uint32_t failures = 0;
+    hd_board_t *board = hd_match_join(group, NULL, HD_MATCH_TAG, 1, 0);
+    cr_assert_eq(pthread_create(&thread, NULL, match_again_and_again, group), 0);
+    for (uint32_t i = 0; i < FORKS && !failures; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(SECONDS);
+            hd_match_leave(board);
+            _exit(0);
+        }
+        failures += waitpid(child, &status, 0) != child || status != 0;
+    }
+    atomic_store(&matching_ends, true);
+    pthread_join(thread, NULL);
+    cr_expect_eq(failures, 0);
+    hd_match_leave(board);
+    hd_home_unpin(&group->home);
+    hd_home_unpin(&first->home);
 }

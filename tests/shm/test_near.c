@@ -233,3 +233,55 @@ Test(near, who_cancels_waits_for_a_member_that_is_inside) {
 Test(near, who_cancels_does_not_wait_for_the_dead) {
     expect_while_inside(IS_LOST, HEDDLE_ERR_ABORTED);
 }
+
+/* --- errors ----------------------------------------------------------------------------------- */
+
+enum { MANY = 12, BLOCK = 20000 }; /* MANY are not flat: slices are counted */
+
+/* Some processes lack the memory to work on the others' buffers, when all see that they could. */
+static void lack_memory(heddle_ep_t *ep, void *arg) {
+    uint32_t me = heddle_ep_index(ep), depth = heddle_ep_team(ep)->group->depth;
+    uint64_t counts[MANY], places[MANY];
+    uint64_t *x = heddle_alloc(MANY * BLOCK * sizeof(*x), HEDDLE_ALLOC_NEAR | HEDDLE_ALLOC_TOUCH);
+    ucc_status_t *status = arg;
+    for (uint32_t i = 0; i < MANY; i++) {
+        counts[i] = BLOCK;
+        places[i] = (uint64_t)i * BLOCK;
+    }
+    for (uint32_t i = 0; i < 2 * depth; i++) { /* all that is the same of other types is there */
+        cr_assert_eq(heddle_allgather(ep, HEDDLE_IN_PLACE, x, BLOCK, UCC_DT_UINT64), UCC_OK);
+    }
+    ucc_coll_args_t args = {.mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                            .flags = UCC_COLL_ARGS_FLAG_IN_PLACE | UCC_COLL_ARGS_FLAG_COUNT_64BIT |
+                                     UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT,
+                            .coll_type = UCC_COLL_TYPE_ALLGATHERV,
+                            .dst.info_v = {x, counts, places, UCC_DT_UINT64, UCC_MEMORY_TYPE_HOST}};
+    ucc_coll_req_h request;
+    cr_assert_eq(ucc_collective_init(&args, &request, heddle_ep_team(ep)), UCC_OK);
+    (void)heddle_barrier(ep);
+    if (me == 0) {
+        hd_alloc_fail_after(MANY / 2);
+    }
+    (void)heddle_barrier(ep);
+    (void)ucc_collective_post(request);
+    while ((status[me] = heddle_wait(request, 1)) == UCC_INPROGRESS) {
+    }
+    ucc_collective_finalize(request);
+}
+
+Test(near, who_lacks_memory_to_be_near_fails_the_exchange_and_counts_nothing) {
+    setenv("HEDDLE_DEBUG_MAPPINGS", "far", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    for (uint32_t run = 0; run < 20; run++) {
+        ucc_status_t status[MANY];
+        uint32_t failed = 0;
+        (void)heddle_run(MANY, lack_memory, status);
+        hd_alloc_fail_after(-1);
+        for (uint32_t i = 0; i < MANY; i++) {
+            failed += status[i] == UCC_ERR_NO_MEMORY;
+            /* those who have it may do all of the work before they hear of it */
+            cr_assert(status[i] == UCC_OK || status[i] == UCC_ERR_NO_MEMORY);
+        }
+        cr_assert_gt(failed, 0);
+    }
+}
