@@ -14,7 +14,6 @@
 #include "core/log.h"
 #include "core/mem.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -250,8 +249,8 @@ static void give(heap_t *heap, uint32_t i) {
     size_t at = heap->piece[i].at, bytes = end_of(heap, i) - at;
     if (bytes >= WORTH_GIVING_BACK) { /* its pages; what reads there reads zeros */
         size_t begin = up(at, page), end = (at + bytes) / page * page;
-        (void)fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
-                        (off_t)(end - begin));
+        /* By the mapping: a program may have closed the descriptor, and has a file there now. */
+        (void)madvise(heap->base + begin, end - begin, MADV_REMOVE);
     }
     heap->piece[i].used = false;
     if (i + 1 < heap->n && !heap->piece[i + 1].used) {

@@ -102,6 +102,34 @@ Test(heap, a_large_block_that_is_freed_gives_its_pages_back) {
     cr_expect_eq(block[5], 0); /* and stays memory */
 }
 
+/* A program closes all descriptors, and the numbers are its own files' then. */
+Test(heap, freeing_a_block_leaves_a_file_alone_that_has_the_heaps_descriptor) {
+    enum { BYTES = 2 * HUGE, FILES = 32 };
+    uint8_t *block = hd_heap_alloc(BYTES);
+    static uint8_t data[BYTES], back[BYTES];
+    int file[FILES];
+    cr_assert(block);
+    memset(data, 7, BYTES);
+    size_t offset;
+    hd_node_segment_t segment;
+    uint64_t name[2];
+    hd_heap_name(hd_heap_find(block, &offset), name);
+    cr_assert(hd_heap_segment(name, &segment));
+    close(segment.fd);
+    uint32_t n = 0;
+    do {
+        cr_assert(n < FILES);
+        file[n] = memfd_create("the program's", 0);
+    } while (file[n++] != segment.fd);
+    cr_assert_eq(write(segment.fd, data, BYTES), BYTES);
+    cr_assert(hd_heap_free(block));
+    cr_assert_eq(pread(segment.fd, back, BYTES, 0), BYTES);
+    cr_expect_arr_eq(back, data, BYTES);
+    while (n > 0) {
+        close(file[--n]);
+    }
+}
+
 Test(heap, without_descriptors_there_is_none_and_plain_memory_does) {
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     limit(RLIMIT_NOFILE, 3);
