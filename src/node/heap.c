@@ -129,15 +129,14 @@ static uint8_t *make_segment(size_t least, hd_node_segment_t *segment) {
     size_t enough = up(least, HUGE_PAGE);
     for (size_t bytes = heap_bytes(enough);;
          bytes = bytes / 4 > enough ? up(bytes / 4, HUGE_PAGE) : enough) {
-        if (hd_segment_create(bytes, segment) != UCC_OK) {
-            segment->fd = -1;
-        }
-        uint8_t *base = segment->fd < 0 ? NULL : map(segment);
+        ucc_status_t status = hd_segment_create(bytes, segment);
+        uint8_t *base = status == UCC_OK ? map(segment) : NULL;
         if (base) {
             return base;
         }
         hd_segment_close(segment);
-        if (bytes == enough) {
+        bool is_refused = status != UCC_OK && status != UCC_ERR_NO_MEMORY; /* of whatever size */
+        if (bytes == enough || is_refused) {
             return NULL;
         }
     }

@@ -142,6 +142,21 @@ Test(heap, without_descriptors_there_is_none_and_plain_memory_does) {
     heddle_free(memory);
 }
 
+Test(heap, memory_that_is_refused_is_not_asked_for_in_smaller_pieces) {
+    char said[4096];
+    int log = memfd_create("log", 0);
+    cr_assert_eq(dup2(log, STDERR_FILENO), STDERR_FILENO);
+    close(log);
+    limit(RLIMIT_NOFILE, 3);
+    cr_expect_null(hd_heap_alloc(1000));
+    ssize_t n = pread(STDERR_FILENO, said, sizeof(said), 0);
+    uint32_t lines = 0;
+    for (ssize_t i = 0; i < n; i++) {
+        lines += said[i] == '\n';
+    }
+    cr_expect_eq(lines, 1);
+}
+
 Test(heap, where_addresses_are_few_a_heap_is_small) {
 #ifdef __SANITIZE_ADDRESS__
     cr_skip_test("the sanitizer's own addresses are too many");
