@@ -311,9 +311,24 @@ bool hd_heap_has(const void *address) {
     return false;
 }
 
+/* Is it another process's, mapped here? */
+static bool is_in_view(const void *address) {
+    pthread_mutex_lock(&lock);
+    const hd_heap_view_t *view = views;
+    while (view && (uintptr_t)address - (uintptr_t)view->base >= view->bytes) {
+        view = view->next;
+    }
+    pthread_mutex_unlock(&lock);
+    return view != NULL;
+}
+
 bool hd_heap_free(void *block) {
     size_t at;
     uint32_t number = hd_heap_find(block, &at);
+    if (number == HD_HEAP_NONE && is_in_view(block)) {
+        hd_error("%p is memory of another process, which alone can free it", block);
+        return true;
+    }
     if (number == HD_HEAP_NONE) {
         return hd_heap_has(block); /* the parent's stays as it is */
     }

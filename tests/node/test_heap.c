@@ -210,6 +210,21 @@ Test(heap, a_view_is_the_same_memory_elsewhere_and_one_for_all) {
     cr_expect_null(hd_heap_view_find(of));
 }
 
+Test(heap, memory_of_another_process_is_not_freed_here) {
+    uint64_t of[2];
+    uint8_t *block = hd_heap_alloc(1000);
+    hd_node_segment_t segment = segment_of(0, of);
+    hd_heap_view_t *view = hd_heap_view_map(of, &segment);
+    cr_assert(block && view);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    cr_expect(hd_heap_free(view->base)); /* said, and nothing else */
+    cr_expect(hd_heap_free(view->base + view->bytes - 1));
+    cr_expect_not(hd_heap_free(view->base + view->bytes));
+    uint8_t *mapped = view->base;
+    hd_heap_view_drop(view);
+    cr_expect_not(hd_heap_free(mapped));
+}
+
 Test(heap, whoever_is_let_in_may_fetch_it_and_again) {
     hd_node_t *a = opened(), *b = opened();
     uint64_t of[2];
