@@ -249,7 +249,10 @@ static void refuse(const heddle_group_params_t *p, ucc_status_t why) {
 /* Aligned as strictly as symmetric_constraints can ask for. */
 static ucc_status_t give_memory(heddle_group_t *g) {
     bool spans = g->params.oob && g->params.oob->n_oob_eps > 1;
-    if (g->params.symmetric_bytes && spans && !hd_group_spans_processes(g->group)) {
+    /* A node's group, with a crossing, is not enough: its processes would be given what those of
+     * another node, where one lives alone, are refused. */
+    bool shares = hd_group_spans_processes(g->group) && !hd_group_crossing(g->group);
+    if (g->params.symmetric_bytes && spans && !shares) {
         hd_error("heddle_group_create: symmetric_bytes: the processes don't share memory");
         return UCC_ERR_NOT_SUPPORTED; /* alike at all */
     }

@@ -14,7 +14,6 @@
 #include "core/log.h"
 #include "core/mem.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -131,15 +130,14 @@ static uint8_t *make_segment(size_t least, hd_node_segment_t *segment) {
     size_t enough = up(least, HUGE_PAGE);
     for (size_t bytes = heap_bytes(enough);;
          bytes = bytes / 4 > enough ? up(bytes / 4, HUGE_PAGE) : enough) {
-        if (hd_segment_create(bytes, segment) != UCC_OK) {
-            segment->fd = -1;
-        }
-        uint8_t *base = segment->fd < 0 ? NULL : map(segment);
+        ucc_status_t status = hd_segment_create(bytes, segment);
+        uint8_t *base = status == UCC_OK ? map(segment) : NULL;
         if (base) {
             return base;
         }
         hd_segment_close(segment);
-        if (bytes == enough) {
+        bool is_refused = status != UCC_OK && status != UCC_ERR_NO_MEMORY; /* of whatever size */
+        if (bytes == enough || is_refused) {
             return NULL;
         }
     }
@@ -251,8 +249,8 @@ static void give(heap_t *heap, uint32_t i) {
     size_t at = heap->piece[i].at, bytes = end_of(heap, i) - at;
     if (bytes >= WORTH_GIVING_BACK) { /* its pages; what reads there reads zeros */
         size_t begin = up(at, page), end = (at + bytes) / page * page;
-        (void)fallocate(heap->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
-                        (off_t)(end - begin));
+        /* By the mapping: a program may have closed the descriptor, and has a file there now. */
+        (void)madvise(heap->base + begin, end - begin, MADV_REMOVE);
     }
     heap->piece[i].used = false;
     if (i + 1 < heap->n && !heap->piece[i + 1].used) {
@@ -314,9 +312,24 @@ bool hd_heap_has(const void *address) {
     return false;
 }
 
+/* Is it another process's, mapped here? */
+static bool is_in_view(const void *address) {
+    pthread_mutex_lock(&lock);
+    const hd_heap_view_t *view = views;
+    while (view && (uintptr_t)address - (uintptr_t)view->base >= view->bytes) {
+        view = view->next;
+    }
+    pthread_mutex_unlock(&lock);
+    return view != NULL;
+}
+
 bool hd_heap_free(void *block) {
     size_t at;
     uint32_t number = hd_heap_find(block, &at);
+    if (number == HD_HEAP_NONE && is_in_view(block)) {
+        hd_error("%p is memory of another process, which alone can free it", block);
+        return true;
+    }
     if (number == HD_HEAP_NONE) {
         return hd_heap_has(block); /* the parent's stays as it is */
     }

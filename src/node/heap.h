@@ -59,7 +59,8 @@ static inline uint32_t hd_heap_find(const void *address, size_t *offset) {
  * huge pages. What is in it is not said. Its pages are placed by whoever touches them first. NULL:
  * no heap has room, and no other one can be had (logged at level info, once). */
 void *hd_heap_alloc(size_t bytes);
-/* Gives the block back. False: it is none of a heap's, and stays as it is. */
+/* Gives the block back; another process's, which is mapped here, stays as it is (logged). False: it
+ * is none of a heap's, and stays as it is. */
 bool hd_heap_free(void *block);
 /* Does this address lie in a heap of this process, if an inherited one? */
 bool hd_heap_has(const void *address);

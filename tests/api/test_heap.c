@@ -122,3 +122,23 @@ static int outlive(const process_t *process, void *arg) {
 Test(heap, memory_of_a_process_that_dies_stays_memory) {
     run(outlive, 1u << 1);
 }
+
+/* Two on one node, one alone on another: what is refused there is refused at all. */
+static int find_it_refused(const process_t *process, void *arg) {
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob, .symmetric_bytes = BYTES};
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    EXPECT(heddle_group_create(&params, &group) == UCC_ERR_NOT_SUPPORTED);
+    return 0;
+}
+
+Test(heap, a_team_on_several_nodes_is_given_no_memory_anywhere) {
+    shape_t shape = shape_even(3, 1);
+    setenv("HEDDLE_NODE", "y", 1);
+    setenv("HEDDLE_DEBUG_NODES", "2", 1);
+    outcome_t outcome = processes_run(&shape, 60, find_it_refused, NULL);
+    for (uint32_t p = 0; p < shape.processes; p++) {
+        cr_expect_eq(outcome.status[p], 0, "process %u", p);
+    }
+}

@@ -102,6 +102,34 @@ Test(heap, a_large_block_that_is_freed_gives_its_pages_back) {
     cr_expect_eq(block[5], 0); /* and stays memory */
 }
 
+/* A program closes all descriptors, and the numbers are its own files' then. */
+Test(heap, freeing_a_block_leaves_a_file_alone_that_has_the_heaps_descriptor) {
+    enum { BYTES = 2 * HUGE, FILES = 32 };
+    uint8_t *block = hd_heap_alloc(BYTES);
+    static uint8_t data[BYTES], back[BYTES];
+    int file[FILES];
+    cr_assert(block);
+    memset(data, 7, BYTES);
+    size_t offset;
+    hd_node_segment_t segment;
+    uint64_t name[2];
+    hd_heap_name(hd_heap_find(block, &offset), name);
+    cr_assert(hd_heap_segment(name, &segment));
+    close(segment.fd);
+    uint32_t n = 0;
+    do {
+        cr_assert(n < FILES);
+        file[n] = memfd_create("the program's", 0);
+    } while (file[n++] != segment.fd);
+    cr_assert_eq(write(segment.fd, data, BYTES), BYTES);
+    cr_assert(hd_heap_free(block));
+    cr_assert_eq(pread(segment.fd, back, BYTES, 0), BYTES);
+    cr_expect_arr_eq(back, data, BYTES);
+    while (n > 0) {
+        close(file[--n]);
+    }
+}
+
 Test(heap, without_descriptors_there_is_none_and_plain_memory_does) {
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     limit(RLIMIT_NOFILE, 3);
@@ -112,6 +140,21 @@ Test(heap, without_descriptors_there_is_none_and_plain_memory_does) {
     cr_assert(memory);
     cr_expect_not(hd_heap_has(memory));
     heddle_free(memory);
+}
+
+Test(heap, memory_that_is_refused_is_not_asked_for_in_smaller_pieces) {
+    char said[4096];
+    int log = memfd_create("log", 0);
+    cr_assert_eq(dup2(log, STDERR_FILENO), STDERR_FILENO);
+    close(log);
+    limit(RLIMIT_NOFILE, 3);
+    cr_expect_null(hd_heap_alloc(1000));
+    ssize_t n = pread(STDERR_FILENO, said, sizeof(said), 0);
+    uint32_t lines = 0;
+    for (ssize_t i = 0; i < n; i++) {
+        lines += said[i] == '\n';
+    }
+    cr_expect_eq(lines, 1);
 }
 
 Test(heap, where_addresses_are_few_a_heap_is_small) {
@@ -165,6 +208,21 @@ Test(heap, a_view_is_the_same_memory_elsewhere_and_one_for_all) {
     cr_expect_eq(view->base[offset + 999], 7);
     hd_heap_view_drop(view);
     cr_expect_null(hd_heap_view_find(of));
+}
+
+Test(heap, memory_of_another_process_is_not_freed_here) {
+    uint64_t of[2];
+    uint8_t *block = hd_heap_alloc(1000);
+    hd_node_segment_t segment = segment_of(0, of);
+    hd_heap_view_t *view = hd_heap_view_map(of, &segment);
+    cr_assert(block && view);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    cr_expect(hd_heap_free(view->base)); /* said, and nothing else */
+    cr_expect(hd_heap_free(view->base + view->bytes - 1));
+    cr_expect_not(hd_heap_free(view->base + view->bytes));
+    uint8_t *mapped = view->base;
+    hd_heap_view_drop(view);
+    cr_expect_not(hd_heap_free(mapped));
 }
 
 Test(heap, whoever_is_let_in_may_fetch_it_and_again) {
