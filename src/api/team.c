@@ -225,10 +225,12 @@ static ucc_status_t find_part(ucc_team_h team, uint32_t ep, void **address, size
         nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
         status = hd_part_find(team->group, ep, &at, &n);
     }
-    if (status == UCC_INPROGRESS || status == UCC_ERR_NOT_SUPPORTED) {
+    status = status == UCC_INPROGRESS ? UCC_ERR_NO_RESOURCE : status;
+    if (status == UCC_ERR_NO_RESOURCE || status == UCC_ERR_NOT_SUPPORTED) {
         hd_error("heddle_team_memory: the part of endpoint %u, of another process, %s", ep,
-                 status == UCC_INPROGRESS ? "can't be mapped" : "lies in no heap (heddle_alloc)");
-        return status == UCC_INPROGRESS ? UCC_ERR_NO_RESOURCE : status;
+                 status == UCC_ERR_NO_RESOURCE ? "can't be mapped"
+                                               : "lies in no heap (heddle_alloc)");
+        return status;
     }
     if (status == UCC_OK) {
         *address = at;

@@ -43,6 +43,8 @@ static inline uint64_t hd_reach_bit(uint64_t word) {
 }
 /* Where the word's buffer is mapped here; NULL: nowhere, or there is none. */
 void *hd_reach_at(const hd_reach_t *reach, uint64_t word);
+/* Can't its heap be had? Then it won't be. */
+bool hd_reach_has_failed(const hd_reach_t *reach, uint64_t word);
 /* Of one that is mapped here: are so many bytes? */
 bool hd_reach_holds(const hd_reach_t *reach, uint64_t word, size_t bytes);
 

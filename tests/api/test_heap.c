@@ -63,6 +63,7 @@ static int write_to_the_next(const process_t *process, void *arg) {
     (void)arg;
     EXPECT(heddle_team_memory(heddle_ep_team(ep), me, &mine, &bytes) == UCC_OK && bytes == BYTES);
     EXPECT(((char *)mine)[BYTES - 1] == 0);
+    must(heddle_barrier(ep), "heddle_barrier");
     EXPECT(heddle_team_memory(heddle_ep_team(ep), (me + 1) % n, &next, &bytes) == UCC_OK);
     EXPECT(bytes == BYTES && next != mine);
     memset(next, (int)me + 1, BYTES);
