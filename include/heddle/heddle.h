@@ -64,7 +64,9 @@ extern "C" {
  *  With SYMMETRIC and READY, the buffer in which a bcast, allgather or alltoall delivers must have
  *  the same offset in every endpoint's part of the symmetric memory: peers write there before they
  *  have seen this endpoint's call. Different offsets end with UCC_ERR_INVALID_PARAM, but by then
- *  the memory at the others' offset may have been overwritten. */
+ *  the memory at the others' offset may have been overwritten. In a team of several processes these
+ *  flags change nothing, unless all parts of the memory are mapped in all of them (HEDDLE_NODE=y,
+ *  parts in heaps). */
 #define HEDDLE_COLL_FLAG_SYMMETRIC         UCC_BIT(40) /**< buffers lie in symmetric memory */
 #define HEDDLE_COLL_FLAG_PERSISTENT_BUFFER UCC_BIT(41) /**< buffers outlive the team */
 #define HEDDLE_COLL_FLAG_READY             UCC_BIT(42) /**< peers may touch them before the post */
@@ -644,8 +646,8 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
  *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none, or as long as not
  *  all have joined (but the caller's own part is known at once).
  *      Of an endpoint of another process: where processes share memory (HEDDLE_NODE) and the part
- *  lies in a heap (symmetric_bytes, or heddle_alloc()), where this process has it mapped; the first
- *  call may take some milliseconds. It stays memory as long as the caller holds its team, even if
+ *  lies in a heap (symmetric_bytes, or heddle_alloc()), where this process has it mapped; a call may
+ *  take some milliseconds. It stays memory as long as the caller holds its team, even if
  *  the other process dies. Elsewhere UCC_ERR_NOT_SUPPORTED; UCC_ERR_NO_RESOURCE if it can't be
  *  mapped. */
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes);

@@ -42,8 +42,9 @@ typedef struct one_sided {
     ucc_coll_buffer_info_v_t src, dst; /* as given: the arrays may change between posts */
     uint64_t flags;
     ucc_mem_map_t of_handle; /* NULL: there is none */
+    void *from;              /* where `move` counts its displacements from */
     place_t *told, *heard;   /* [n] */
-    /* [n], of the second step, in bytes; receive_at from dst.buffer on */
+    /* [n], of the second step, in bytes; receive_at from `from` on */
     uint64_t *send_bytes, *send_at, *receive_bytes, *receive_at;
 } one_sided_t;
 
@@ -77,6 +78,17 @@ static bool find_place(const one_sided_t *o, uintptr_t address, place_t *place) 
     }
     place->segment = OF_HANDLE;
     return o->of_handle.address && holds(&o->of_handle, address, place);
+}
+
+/* The beginning of the segment that has dst.buffer: from there, no displacement is negative if all
+ * blocks lie in that segment. So what they reach is known, and if the segment is memory of a heap,
+ * others write there directly (shm/near.c). */
+static void *find_base(const one_sided_t *o) {
+    place_t place;
+    ucc_mem_map_t segment;
+    bool known =
+        find_place(o, (uintptr_t)o->dst.buffer, &place) && find_segment(o, place.segment, &segment);
+    return known ? segment.address : o->dst.buffer;
 }
 
 /* --- the two steps ---------------------------------------------------------------------------- */
@@ -150,8 +162,7 @@ static ucc_status_t hear(one_sided_t *o, uint32_t p) {
             (unsigned long long)place->offset, segment.len);
         return UCC_ERR_INVALID_PARAM;
     }
-    o->receive_at[p] =
-        (uint64_t)((uintptr_t)segment.address + place->offset - (uintptr_t)o->dst.buffer);
+    o->receive_at[p] = (uint64_t)((uintptr_t)segment.address + place->offset - (uintptr_t)o->from);
     return UCC_OK;
 }
 
@@ -227,7 +238,7 @@ static ucc_coll_args_t args_to_move(const one_sided_t *o) {
                                      UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT};
     args.src.info_v = (ucc_coll_buffer_info_v_t){o->src.buffer, o->send_bytes, o->send_at,
                                                  UCC_DT_UINT8, o->src.mem_type};
-    args.dst.info_v = (ucc_coll_buffer_info_v_t){o->dst.buffer, o->receive_bytes, o->receive_at,
+    args.dst.info_v = (ucc_coll_buffer_info_v_t){o->from, o->receive_bytes, o->receive_at,
                                                  UCC_DT_UINT8, o->dst.mem_type};
     return args;
 }
@@ -275,6 +286,7 @@ static ucc_status_t init(const heddle_algorithm_call_t *call, void *arg, ucc_sch
         free(o);
         return status;
     }
+    o->from = find_base(o);
     status = make_schedule(o);
     if (status != UCC_OK) {
         finalize(o);

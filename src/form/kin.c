@@ -7,6 +7,7 @@
 #include "form/form.h"
 #include "form/heaps.h"
 #include "node/node.h"
+#include "shm/parts.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -161,12 +162,14 @@ void hd_kin_progress(hd_node_t *node) {
     pthread_mutex_unlock(&watch.lock);
 }
 
-/* Of teams that have gone ahead: tells those of which a process could not come. True: there are
- * some that still wait for others. */
+/* Of teams that have gone ahead: tells those of which a process could not come; and gets on with
+ * those whose endpoints wait for each other's parts, for they may sleep. True: there are some that
+ * still wait for others. */
 static bool listen(void) {
     bool some = false;
     pthread_mutex_lock(&watch.lock);
     for (hd_kin_t *kin = watch.list; kin; kin = kin->next) {
+        some |= hd_parts_are_awaited(kin->group) && !hd_group_is_complete(kin->group);
         /* The lock is taken in the other order elsewhere: then the next time is soon enough. */
         if (!kin->listens || pthread_mutex_trylock(&kin->lock) != 0) {
             some = some || kin->listens;

@@ -208,6 +208,29 @@ static ucc_status_t take_timeout(hd_request_t *r, double timeout) {
     return UCC_OK;
 }
 
+static ucc_status_t check_symmetric(hd_request_t *r) {
+    hd_op_t *op = &r->op;
+    bool bcast = hd_coll[op->call.type].bcast;
+    size_t bytes = bcast ? op->call.bytes : op->call.bytes * op->n;
+    if (op->call.one_sided && !hd_put_fits(op, op->call.dst, bytes)) {
+        return hd_args_bad(r, bcast ? "src" : "dst", "does not lie in the team's symmetric memory");
+    }
+    return UCC_OK;
+}
+
+/* op->prepare of a call that would be one-sided, by an endpoint that did not know at init whether
+ * parts of other processes are in reach. */
+static ucc_status_t choose_late(hd_op_t *op) {
+    hd_request_t *r = (hd_request_t *)op;
+    op->call.one_sided = hd_put_reaches(op->group);
+    op->start = hd_request_start_late; /* the plan may have been made between the two */
+    ucc_status_t status = check_symmetric(r);
+    if (status == UCC_OK) {
+        sign(op, &r->args);
+    }
+    return status;
+}
+
 /* Chooses the one-sided variant, if the collective has one, the engine does not move the data by
  * devices, and both flags of the drafts on symmetric memory are set. All of that is the same at all
  * endpoints, since it is part of the signature. */
@@ -218,12 +241,13 @@ static ucc_status_t choose_one_sided(hd_request_t *r) {
     op->call.one_sided = coll->one_sided && (r->args.flags & both) == both && !op->call.in_place &&
                          !op->call.device && !op->prepare && !r->subset && !op->group->two_sided &&
                          !op->team->crossing;
-    size_t bytes = coll->bcast ? op->call.bytes : op->call.bytes * op->n;
-    if (op->call.one_sided && !hd_put_fits(op, op->call.dst, bytes)) {
-        return hd_args_bad(r, coll->bcast ? "src" : "dst",
-                           "does not lie in the team's symmetric memory");
+    if (!op->call.one_sided) {
+        return UCC_OK;
     }
-    return UCC_OK;
+    bool known = !op->group->apart || hd_group_is_complete(op->group);
+    op->prepare = known ? NULL : choose_late;
+    op->call.one_sided = known && hd_put_reaches(op->group);
+    return check_symmetric(r);
 }
 
 /* op->prepare of v types. Their counts and displacements are the client's until the post, and again

@@ -475,9 +475,9 @@ static ucc_status_t settle(hd_group_t *group) {
         return status;
     }
     hd_checked(hd_group_check(group));
-    if (!group->outside) {
+    if (!group->outside && !hd_parts_begin(group)) {
         complete(group);
-    } else {
+    } else if (group->outside) {
         /* release: what hd_group_seal wrote; pairs with hd_group_is_sealed */
         atomic_store_explicit(&group->sealed, 1, memory_order_release);
         hd_group_ready(group);
@@ -562,6 +562,9 @@ bool hd_group_settles(hd_group_t *group) {
         return false;
     }
     (void)settle_once(group); /* a failure is the group's */
+    if (hd_parts_are_awaited(group) && hd_parts_look(group)) {
+        complete(group);
+    }
     /* acquire: as in hd_group_is_complete; another thread may be settling it */
     return atomic_load_explicit(&group->complete, memory_order_acquire) != 0;
 }

@@ -1,5 +1,5 @@
-/* put.c: one-sided bcast, allgather and alltoall into the team's symmetric memory. Every member
- * said that its buffers lie there and may be touched before it posts (HEDDLE_COLL_FLAG_SYMMETRIC
+/* put.c: one-sided bcast, allgather and alltoall into the team's symmetric memory, among threads, or
+ * among processes that have all parts of it mapped (parts.c). Every member said that its buffers lie there and may be touched before it posts (HEDDLE_COLL_FLAG_SYMMETRIC
  * and _READY), so the source writes straight into its peers' buffers, whether they have entered or
  * not, and its lane only says that the data is there. One copy, one synchronization, at any size.
  *
@@ -20,7 +20,11 @@
  * collective that can complete is lost by that: all endpoints take part in it, and none of them is
  * done with it before it has seen the lane that its writer publishes after writing. So whoever left
  * before that will never take part.
+ *
+ * A process that is killed while a member of it writes never counts that one out again. Nobody waits
+ * for members of a process that is known to have ended; for those of one that is stopped, all wait.
  */
+#include "shm/reach.h"
 #include "shm/internal.h"
 
 #include <string.h>
@@ -34,12 +38,13 @@ static uint8_t *at_peer(const hd_op_t *op, const uint8_t *buffer, uint32_t i) {
     return (uint8_t *)op->group->region[i].address + hd_put_offset(op, buffer);
 }
 
+bool hd_put_reaches(const hd_group_t *group) {
+    return !group->apart || group->puts;
+}
+
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes) {
     const struct hd_region *region = op->group->region;
     uintptr_t base = (uintptr_t)region[op->place.me].address, at = (uintptr_t)buffer;
-    if (op->group->apart) {
-        return false; /* peers' parts are not mapped here */
-    }
     for (uint32_t i = 0; i < op->place.n; i++) {
         if (at < base || at - base > region[i].bytes || bytes > region[i].bytes - (at - base)) {
             return false;
@@ -118,6 +123,11 @@ ucc_status_t hd_put_start(hd_op_t *op) {
 
 /* --- failing ---------------------------------------------------------------------------------- */
 
+/* Has the process of this member, which can't be this one? */
+static bool has_ended(const hd_group_t *group, uint32_t i) {
+    return group->reach && hd_reach_has_lost(group->reach, group->home_of[i]);
+}
+
 bool hd_put_lingers(hd_group_t *group) {
     if (hd_group_is_inherited(group)) { /* who writes there writes in the parent */
         return false;
@@ -131,7 +141,8 @@ bool hd_put_lingers(hd_group_t *group) {
     }
     for (uint32_t i = 0; i < group->n; i++) {
         /* seq_cst: see the head of this file */
-        if (atomic_load_explicit(writing(group, i), memory_order_seq_cst) != 0) {
+        if (atomic_load_explicit(writing(group, i), memory_order_seq_cst) != 0 &&
+            !has_ended(group, i)) {
             return true;
         }
     }

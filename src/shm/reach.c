@@ -27,9 +27,9 @@ struct hd_reach {
     uint32_t number;         /* of this mapping */
     hd_lock_t lock;          /* guards what follows, and taking slots */
     _Atomic uint64_t wanted; /* slots, as bits; looked at without the lock, too */
-    _Atomic uint64_t lacked; /* likewise: those that can't be had */
     uint64_t taken;
-    bool is_full; /* no slot was left */
+    _Atomic uint64_t failed; /* slots that can't be had, as bits; read without the lock, too */
+    bool is_full;            /* no slot was left */
     hd_heap_view_t *view[HD_REACH_SLOTS];
     void (*serve)(void *arg);
     void *arg;
@@ -144,6 +144,11 @@ void *hd_reach_at(const hd_reach_t *reach, uint64_t word) {
     return reach->base[slot] + offset_of(word);
 }
 
+bool hd_reach_has_failed(const hd_reach_t *reach, uint64_t word) {
+    /* relaxed: only the bit matters */
+    return (atomic_load_explicit(&reach->failed, memory_order_relaxed) & hd_reach_bit(word)) != 0;
+}
+
 bool hd_reach_holds(const hd_reach_t *reach, uint64_t word, size_t bytes) {
     return hd_reach_at(reach, word) &&
            bytes <= reach->bytes[word >> HD_REACH_SHIFT] - offset_of(word);
@@ -208,12 +213,8 @@ void hd_reach_give(hd_reach_t *reach, uint32_t slot, hd_heap_view_t *view) {
         add(reach, slot, view->base, view->bytes);
     } else {
         /* relaxed: nothing comes with it */
-        atomic_fetch_or_explicit(&reach->lacked, UINT64_C(1) << slot, memory_order_relaxed);
+        atomic_fetch_or_explicit(&reach->failed, UINT64_C(1) << slot, memory_order_relaxed);
     }
-}
-
-bool hd_reach_lacks(const hd_reach_t *reach, uint64_t slots) {
-    return slots & atomic_load_explicit(&reach->lacked, memory_order_relaxed); /* see above */
 }
 
 /* --- processes that are gone ------------------------------------------------------------------ */

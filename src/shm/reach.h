@@ -43,13 +43,13 @@ static inline uint64_t hd_reach_bit(uint64_t word) {
 }
 /* Where the word's buffer is mapped here; NULL: nowhere, or there is none. */
 void *hd_reach_at(const hd_reach_t *reach, uint64_t word);
+/* Can't its heap be had? Then it won't be. */
+bool hd_reach_has_failed(const hd_reach_t *reach, uint64_t word);
 /* Of one that is mapped here: are so many bytes? */
 bool hd_reach_holds(const hd_reach_t *reach, uint64_t word, size_t bytes);
 
 /* Of slots that are not reached: asks for them, once each. */
 void hd_reach_want(hd_reach_t *reach, uint64_t slots);
-/* Of slots that were asked for: can some of them not be had? */
-bool hd_reach_lacks(const hd_reach_t *reach, uint64_t slots);
 /* Who fetches what is wanted of other processes; called by hd_reach_want, by any thread. */
 void hd_reach_serve_by(hd_reach_t *reach, void (*serve)(void *arg), void *arg);
 /* By that one: the next slot that is wanted and was not taken before. False: there is none. */

@@ -349,6 +349,9 @@ struct hd_part {
     uint64_t bytes;
 };
 
+/* May members write into each other's parts (put.c)? Once it is not OPEN, it stays as it is. */
+typedef enum hd_puts { HD_PUTS_OPEN = 0, HD_PUTS_NO, HD_PUTS_YES } hd_puts_t;
+
 typedef struct hd_group_config {
     uint32_t depth, persistent_depth, flat_max;
     size_t lines_max, staged_max, direct_above, chunk;
@@ -383,6 +386,8 @@ typedef struct hd_charter {
     hd_group_config_t config;  /* but for `stall` and `timeout`, which are each process's own */
     _Atomic uint32_t is_ruled; /* 1: by the last endpoint to join */
     hd_ruling_t ruling;
+    /* parts.c: mappings that reach all parts; and what follows (hd_puts_t), once for all of them */
+    _Atomic uint32_t reaching, puts;
 } hd_charter_t;
 
 /* Where the group's memory is mapped several times: of this one (mapping.c). */
@@ -435,8 +440,8 @@ struct hd_group {
         void *address;
         size_t bytes;
         bool owned;
-    } * region;               /* by endpoint: the team's memory; shared, but with other processes */
-    int arrival, tree_choice; /* configuration, for seal */
+    } * region; /* by endpoint: the team's memory, where it is here; shared, but with other processes */
+    int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
     /* of a group with something outside: all have joined; and how many of this and that are ready
      * (hd_group_ready) */
@@ -463,6 +468,12 @@ struct hd_group {
     hd_part_t *part;
     uint32_t near_above; /* of those apart: what would be DIRECT if all reached all buffers */
     hd_reach_t *reach; /* heaps that members have buffers in (reach.h); NULL: they are not apart */
+    /* parts.c. awaits_parts: all have joined, but that is not decided yet; since when, in ticks */
+    _Atomic uint32_t awaits_parts;
+    uint64_t awaits_since;
+    hd_lock_t parts_lock; /* guards what follows, and others' entries of region until then */
+    bool reaches_parts;   /* this mapping has said so */
+    bool puts;            /* of members that are apart: it was decided that they may */
 };
 
 _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");

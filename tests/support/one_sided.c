@@ -3,6 +3,7 @@
 #include "one_sided.h"
 
 #include "deadline.h"
+#include "heaps.h"
 #include "random.h"
 
 #include <stdlib.h>
@@ -130,8 +131,8 @@ one_sided_t *one_sided_open(const one_sided_params_t *params) {
         e->index = params->process ? params->process->endpoint[k]
                    : params->board ? params->endpoint
                                    : k;
-        e->src = must_alloc(1, ONE_SIDED_BYTES);
-        e->dst = must_alloc(1, ONE_SIDED_BYTES);
+        e->src = heaps_alloc(ONE_SIDED_BYTES, e->index % 2 == 0);
+        e->dst = heaps_alloc(ONE_SIDED_BYTES, e->index % 2 == 0);
         e->work = must_alloc(1, ONE_SIDED_WORK);
         make_context(w, e);
     }
@@ -161,8 +162,8 @@ void one_sided_close(one_sided_t *w) {
         free(e->all);
         must(ucc_context_destroy(e->context), "ucc_context_destroy");
         must(ucc_finalize(e->lib), "ucc_finalize");
-        free(e->src);
-        free(e->dst);
+        heddle_free(e->src);
+        heddle_free(e->dst);
         free(e->work);
     }
     if (w->board && !w->params.board) {
