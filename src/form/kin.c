@@ -422,6 +422,9 @@ static ucc_status_t offer(hd_kin_t *kin) {
     uint64_t(*door)[2] = hd_alloc(HD_LINE, others * sizeof(*door)), name[2];
     kin->group = door ? hd_group_create(kin->span->n, &kin->config) : NULL;
     ucc_status_t status = kin->group ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint32_t e = 0; kin->group && e < kin->span->n; e++) {
+        hd_group_set_home(kin->group, e, kin->span->process_of[e]);
+    }
     for (uint32_t i = 0; door && i < others; i++) {
         const hd_kin_process_t *other = &kin->process[i + (i >= kin->span->mine)];
         name_door(door[i], other->identity, other->door);
@@ -468,6 +471,7 @@ static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
     kin->config.mappings = 0;
     kin->config.processes = n;
     kin->config.process = mine;
+    kin->config.number = kin->process[mine].number;
     kin->config.apart = true;
     kin->config.pairs = false;
     if (n > HD_FAR_MOST) {

@@ -28,6 +28,7 @@ typedef struct hd_kin hd_kin_t;
 typedef struct hd_kin_process {
     uint64_t identity[2]; /* hd_process_identity */
     uint32_t door;        /* number of its door */
+    uint32_t number;      /* of the process in the team */
 } hd_kin_process_t;
 
 typedef struct hd_kin_params {

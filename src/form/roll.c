@@ -450,8 +450,10 @@ static void *begin_kin(void *arg) {
     for (uint32_t p = 0; process && p < n; p++) {
         const hd_record_t *first = hd_roll_first(roll, p);
         if (roll->node_of[p] == mine) { /* they are numbered alike in the team and on the node */
-            process[of_node++] = (hd_kin_process_t){
-                .identity = {first->process[0], first->process[1]}, .door = address_bytes(roll, p)};
+            process[of_node++] =
+                (hd_kin_process_t){.identity = {first->process[0], first->process[1]},
+                                   .door = address_bytes(roll, p),
+                                   .number = p};
         }
     }
     hd_span_t *part = of_node < n && process ? span_of_node(roll, all) : NULL;

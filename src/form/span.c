@@ -47,6 +47,7 @@ static ucc_status_t take_kin(ucc_team_h team, const hd_reach_t *of, const hd_lis
     }
     for (uint32_t p = 0; p < span->processes; p++) {
         f->kin_process[p] = of->kin[process_at(of->span, list, span, p)];
+        f->kin_process[p].number = p;
     }
     f->group_config = hd_team_group_config(team->lib, team->sync_type, team->n);
     f->scope = of->scope;

@@ -58,6 +58,7 @@
 
 #include "core/copy.h"
 #include "threads/callback.h"
+#include "threads/trace.h"
 
 enum { CHUNKS_PER_STEP = 64 };
 
@@ -1073,12 +1074,13 @@ static ucc_status_t check_lanes(hd_op_t *op) {
 
 /* All have arrived. */
 static ucc_status_t begin(hd_op_t *op) {
-    if (hd_near_begins(op, hd_far_of(op))) {
-        return hd_near_work(op);
-    }
+    bool near = hd_near_begins(op, hd_far_of(op));
     op->phase = HD_PHASE_LOCAL;
-    op->wait = work;
-    return work(op);
+    op->wait = near ? hd_near_work : work;
+    if (hd_trace_is_on()) {
+        hd_op_trace_decided(op);
+    }
+    return op->wait(op);
 }
 
 static ucc_status_t wait(hd_op_t *op) {

@@ -9,7 +9,7 @@
  * the exchange may be near. UCC_ERR_NO_MEMORY. */
 ucc_status_t hd_near_register(hd_op_t *op, hd_far_t *far);
 /* All have arrived: is the exchange near? The same at all members. Then op's plan is what the
- * engine would do, and hd_near_work its step. */
+ * engine would do, and hd_near_work is to be its step. */
 bool hd_near_begins(hd_op_t *op, hd_far_t *far);
 ucc_status_t hd_near_work(hd_op_t *op);
 #ifdef HD_TEST

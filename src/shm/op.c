@@ -311,14 +311,23 @@ void hd_op_inherited(hd_op_t *op) {
     }
 }
 
-static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
+static const char *plan_to_trace(const hd_op_t *op) {
     hd_text_t text = {0};
-    if (!hd_trace_records()) {
-        return;
-    }
     hd_phases_t phases = hd_op_phases(op, &op->plan);
     hd_phases_print(&phases, &text);
-    hd_trace_published(op, hd_trace_keep(text.line), op->place.k);
+    return hd_trace_keep(text.line);
+}
+
+static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
+    if (hd_trace_records()) {
+        hd_trace_published(op, plan_to_trace(op), op->place.k);
+    }
+}
+
+__attribute__((noinline, cold)) void hd_op_trace_decided(const hd_op_t *op) {
+    if (hd_trace_records()) {
+        hd_trace_decided(op, plan_to_trace(op));
+    }
 }
 
 /* All that is set anew at each post. */

@@ -46,6 +46,8 @@ _Atomic(hd_outer_memory_t *) *hd_op_flight(const hd_op_t *op);
 /* What follows from where the endpoints run (group->locality): trees, who combines arrivals,
  * thresholds. By the last one to join, or for a group that nobody will use (heddle_info). */
 ucc_status_t hd_group_seal(hd_group_t *group);
+/* Of a group of several processes, before another one has it: endpoint ep lives in that one. */
+void hd_group_set_home(hd_group_t *group, uint32_t ep, uint32_t process);
 /* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
  * Concurrently for different endpoints; the last one decides on trees and arrival. */
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
@@ -177,6 +179,8 @@ ucc_status_t hd_op_launch(hd_op_t *op);
 /* The same for one that the express has put out, short of the first step: the caller has just
  * looked. wait: what is left of it (hd_family_t, or who has an express of its own). */
 void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
+/* While there is a timeline, by whoever knows only now how the operation runs. */
+void hd_op_trace_decided(const hd_op_t *op);
 /* From op->prepare of an operation that calls user's code (callback.h). */
 ucc_status_t hd_op_calls_user(hd_op_t *op);
 /* Its packing or unpacking did not return: the team fails, and the next step ends it. */

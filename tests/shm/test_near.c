@@ -9,6 +9,8 @@
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 TestSuite(near, .timeout = 120);
 
@@ -80,6 +82,34 @@ Test(near, data_of_a_middle_size_follow_those_before_them) {
     cr_expect_gt(near, ROUNDS / 3 * N); /* once it was tried */
     run_t plain = {.count = MIDDLE, .rounds = ROUNDS, .plain = {[1] = true}};
     cr_expect_eq(found("far", plain), 0);
+}
+
+/* --- what is told of it ----------------------------------------------------------------------- */
+
+/* Does the timeline of such a run have an exchange that has this plan? */
+static bool tells(run_t run, const char *plan) {
+    static char text[1 << 20];
+    char path[] = "/tmp/test_near_XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    setenv("HEDDLE_TRACE", path, 1);
+    (void)found("far", run);
+    unsetenv("HEDDLE_TRACE");
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    cr_assert_gt(length, 0);
+    text[length] = '\0';
+    close(fd);
+    unlink(path);
+    return strstr(text, plan) != NULL;
+}
+
+Test(near, a_timeline_tells_what_was_near_and_what_was_far) {
+    run_t heaps = {.count = LARGE, .rounds = 3}, plain = {.count = LARGE, .rounds = 3};
+    plain.plain[1] = true;
+    cr_expect(tells(heaps, "\"plan\":\"near in windows of "));
+    cr_expect(tells(heaps, "\"plan\":\"far in windows of "), "the heaps' first exchange");
+    cr_expect(tells(plain, "\"plan\":\"far in windows of "));
+    cr_expect_not(tells(plain, "\"plan\":\"near"));
 }
 
 /* --- leaning ---------------------------------------------------------------------------------- */
