@@ -25,8 +25,10 @@ struct hd_kin {
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
     bool found, ahead, watched, of_node;
-    _Atomic bool is_scope; /* nobody joins its group: others are formed there */
-    hd_birth_t *birth;     /* in the scope; NULL: there is none (any more) */
+    hd_obstacle_t obstacle; /* when it has failed */
+    _Atomic bool is_scope;  /* nobody joins its group: others are formed there */
+    uint32_t leader;        /* from whom it is fetched */
+    hd_birth_t *birth;      /* in the scope; NULL: there is none (any more) */
     bool said;
     /* constant once the group is there */
     hd_group_t *group;
@@ -442,6 +444,12 @@ static ucc_status_t offer(hd_kin_t *kin) {
     return status;
 }
 
+/* Notes why this process can't get the memory. p: in the span. */
+static void note_obstacle(hd_kin_t *kin, uint32_t p, hd_node_state_t state) {
+    kin->obstacle = (hd_obstacle_t){
+        .kind = HD_OBSTACLE_MEMORY, .state = (uint8_t)state, .whom = kin->process[p].number};
+}
+
 static ucc_status_t meet(hd_kin_t *kin) {
     ucc_status_t status = UCC_OK;
     for (uint32_t p = 0; status == UCC_OK && p < kin->span->processes; p++) {
@@ -476,6 +484,7 @@ static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
     kin->config.pairs = false;
     if (n > HD_FAR_MOST) {
         hd_info("%u processes are too many to share memory (at most %d)", n, HD_FAR_MOST);
+        kin->obstacle.kind = HD_OBSTACLE_MANY;
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_status_t status = scope ? come(kin, scope) : UCC_OK;
@@ -489,6 +498,7 @@ static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
         status = offer(kin);
     } else if (status == UCC_OK) {
         hd_node_address_t address = address_of(kin, leader);
+        kin->leader = leader;
         hd_kin_name(kin->wire, name);
         status = hd_node_fetch(kin->node, &address, name, &kin->fetch);
     }
@@ -526,13 +536,14 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
 }
 
 /* Is each of the others connected to this process? */
-static ucc_status_t connected(const hd_kin_t *kin) {
+static ucc_status_t connected(hd_kin_t *kin) {
     ucc_status_t status = UCC_OK;
     for (uint32_t p = 0; p < kin->span->processes; p++) {
         hd_node_state_t state = kin->peer[p] ? hd_node_peer_state(kin->peer[p]) : HD_NODE_DONE;
         if (state >= HD_NODE_FIRST_FAILURE) {
             hd_info("no memory is shared with the process of endpoint %u of %u, which %s",
                     hd_span_endpoint(kin->span, p, 0), kin->span->n, hd_node_describe(state));
+            note_obstacle(kin, p, state);
             return hd_node_status(state);
         }
         status = state == HD_NODE_PENDING ? UCC_INPROGRESS : status;
@@ -549,6 +560,7 @@ static ucc_status_t fetch(hd_kin_t *kin) {
     if (status != UCC_OK) {
         hd_info("no memory is shared by a team of %u: its segment %s", kin->span->n,
                 hd_node_describe(hd_node_fetch_state(kin->fetch)));
+        note_obstacle(kin, kin->leader, hd_node_fetch_state(kin->fetch));
         return status;
     }
     kin->group = hd_group_of(&segment, kin->span->n, &kin->config);
@@ -604,15 +616,26 @@ void hd_kin_refuse(hd_node_t *door, uint64_t wire) {
     hd_node_withdraw(door, name);
 }
 
+/* The first process that has not answered; or who has, but has not sent the segment. */
+static void note_silence(hd_kin_t *kin) {
+    uint32_t silent = kin->leader;
+    for (uint32_t p = kin->span->processes; p-- > 0;) {
+        bool answers = !kin->peer[p] || hd_node_peer_state(kin->peer[p]) != HD_NODE_PENDING;
+        silent = answers ? silent : p;
+    }
+    note_obstacle(kin, silent, HD_NODE_PENDING);
+}
+
 /* Without a scope, all come at about the same time, and a process that does not answer may lack the
  * memory for that: in the end, they do without. */
-static ucc_status_t lose_patience(const hd_kin_t *kin) {
+static ucc_status_t lose_patience(hd_kin_t *kin) {
     enum { PATIENCE_MS = 5000 };
     if (kin->birth || hd_ticks() - kin->since < PATIENCE_MS * 1000 * hd_ticks_per_us) {
         return UCC_INPROGRESS;
     }
     hd_info("no memory is shared by a team of %u: a process has not answered for %d s",
             kin->span->n, PATIENCE_MS / 1000);
+    note_silence(kin);
     return UCC_ERR_TIMED_OUT;
 }
 
@@ -628,6 +651,11 @@ ucc_status_t hd_kin_test(hd_kin_t *kin) {
     ucc_status_t status = kin->status;
     pthread_mutex_unlock(&kin->lock);
     return status;
+}
+
+hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin) {
+    hd_obstacle_t none = {.kind = HD_OBSTACLE_MEMORY, .state = HD_NODE_NO_MEMORY};
+    return kin->obstacle.kind ? kin->obstacle : none;
 }
 
 hd_group_t *hd_kin_found(hd_kin_t *kin) {

@@ -399,6 +399,8 @@ size_t hd_pull_bytes(uint32_t mappings);
  * reads them, when all have joined. */
 void hd_pull_open(hd_group_t *group);
 void hd_pull_try(hd_group_t *group);
+/* For people: by which way that mapping's process gets far data, and why not by the better one. */
+void hd_pull_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text);
 /* Bytes of the pieces of such a call among n members. */
 size_t hd_far_window(const hd_call_t *call, uint32_t n);
 /* op->start on the path FAR. arrived: hd_arrived, of which no more copies are to be compiled. */
