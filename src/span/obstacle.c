@@ -4,7 +4,7 @@
 void hd_obstacle_say(const hd_obstacle_t *o, hd_text_t *text) {
     static const char *const why[] = {
         [HD_OBSTACLE_NONE] = "they share memory",
-        [HD_OBSTACLE_UNWANTED] = "not both have NODE=y",
+        [HD_OBSTACLE_UNWANTED] = "NODE is n in one of them",
         [HD_OBSTACLE_HOST] =
             "they are on different hosts, or in containers with other networks or names",
         [HD_OBSTACLE_DEBUG] = "they count as different hosts (DEBUG_NODES)",

@@ -299,8 +299,8 @@ Test(processes, info_tells_of_processes_that_share_memory_what_is_near_and_what_
 
 Test(processes, info_tells_why_processes_use_the_network) {
     expect_ways("HEDDLE_NODE=n", 2,
-                (const char *[]){") from process 1: network, as not both have NODE=y\n",
-                                 ") from process 0: network, as not both have NODE=y\n", NULL});
+                (const char *[]){") from process 1: network, as NODE is n in one of them\n",
+                                 ") from process 0: network, as NODE is n in one of them\n", NULL});
     expect_ways("HEDDLE_NODE=y HEDDLE_DEBUG_NODES=2", 4,
                 (const char *[]){") from process 1: network, as they count as different hosts",
                                  ") from process 2: far: windows (the team has processes of other "
