@@ -55,6 +55,7 @@
 #include "shm/claim.h"
 #include "shm/far.h"
 #include "shm/near.h"
+#include "shm/phases.h"
 
 #include "core/copy.h"
 #include "threads/callback.h"

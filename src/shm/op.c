@@ -311,22 +311,9 @@ void hd_op_inherited(hd_op_t *op) {
     }
 }
 
-static const char *plan_to_trace(const hd_op_t *op) {
-    hd_text_t text = {0};
-    hd_phases_t phases = hd_op_phases(op, &op->plan);
-    hd_phases_print(&phases, &text);
-    return hd_trace_keep(text.line);
-}
-
 static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
     if (hd_trace_records()) {
-        hd_trace_published(op, plan_to_trace(op), op->place.k);
-    }
-}
-
-__attribute__((noinline, cold)) void hd_op_trace_decided(const hd_op_t *op) {
-    if (hd_trace_records()) {
-        hd_trace_decided(op, plan_to_trace(op));
+        hd_trace_published(op, hd_op_plan_to_trace(op), op->place.k);
     }
 }
 

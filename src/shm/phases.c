@@ -3,6 +3,7 @@
  */
 #include "shm/outer.h"
 #include "shm/phases.h"
+#include "threads/trace.h"
 
 static void add_arrival(const hd_plan_t *plan, hd_phases_t *phases) {
     static const char *const arrival[] = {"flat", "by counter", "static"};
@@ -87,5 +88,18 @@ void hd_phases_print(const hd_phases_t *phases, hd_text_t *text) {
         case HD_PHASE_KINDS:
             break;
         }
+    }
+}
+
+const char *hd_op_plan_to_trace(const hd_op_t *op) {
+    hd_text_t text = {0};
+    hd_phases_t phases = hd_op_phases(op, &op->plan);
+    hd_phases_print(&phases, &text);
+    return hd_trace_keep(text.line);
+}
+
+__attribute__((noinline, cold)) void hd_op_trace_decided(const hd_op_t *op) {
+    if (hd_trace_records()) {
+        hd_trace_decided(op, hd_op_plan_to_trace(op));
     }
 }

@@ -179,8 +179,6 @@ ucc_status_t hd_op_launch(hd_op_t *op);
 /* The same for one that the express has put out, short of the first step: the caller has just
  * looked. wait: what is left of it (hd_family_t, or who has an express of its own). */
 void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op));
-/* While there is a timeline, by whoever knows only now how the operation runs. */
-void hd_op_trace_decided(const hd_op_t *op);
 /* From op->prepare of an operation that calls user's code (callback.h). */
 ucc_status_t hd_op_calls_user(hd_op_t *op);
 /* Its packing or unpacking did not return: the team fails, and the next step ends it. */
