@@ -306,7 +306,7 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
 /* For people: calls `line` for each endpoint, with what it does. Any thread; never waits. */
 void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *text), void *to);
 
-/* --- who.c ------------------------------------------------------------------------------------ */
+/* --- way.c ------------------------------------------------------------------------------------ */
 
 /* For people: by which way large data of that process of the team come to this one, and why not by
  * a better one. False: they share no memory. Any thread. */

@@ -2,7 +2,6 @@
  * is there as it maps the group, and its number in the team; it is read by people only.
  */
 #include "shm/internal.h"
-#include "shm/reach.h"
 
 #include "core/who.h"
 
@@ -64,25 +63,6 @@ void hd_who_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text) {
     } else {
         hd_text_add(text, "a process (which has not come");
     }
-}
-
-bool hd_group_way(const hd_group_t *group, uint32_t process, hd_text_t *text) {
-    uint32_t number, mapping = 0;
-    while (mapping < group->mapping.n &&
-           !(hd_who_number(group, mapping, &number) && number == process)) {
-        mapping++;
-    }
-    if (mapping == group->mapping.n || !hd_group_spans_processes(group)) {
-        return false;
-    }
-    if (group->outside) {
-        hd_text_add(text, "far: windows (the team has processes of other hosts)");
-        return true;
-    }
-    hd_reach_say(group->reach, mapping, text);
-    hd_text_add(text, "; ");
-    hd_pull_say(group, group->mapping.number, text);
-    return true;
 }
 
 const char *hd_who_thread_state(const hd_group_t *group, uint32_t mapping, int32_t thread) {
