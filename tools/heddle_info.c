@@ -30,7 +30,8 @@ static void help(void) {
          "  -n, --endpoints N   number of endpoints for trees, plans and GPUs (default: one\n"
          "                      per processor), of processes for --net (default: 2)\n"
          "      --processes N   start N processes that form a team, and show how they reach each\n"
-         "                      other: the transports that UCX selects, and the plans among them\n"
+         "                      other: near, far or by the network, and why not by a better way;\n"
+         "                      the transports that UCX selects, and the plans among them\n"
          "      --launched      the same among the processes of a launcher, found by\n"
          "                      HEDDLE_BOOTSTRAP_ADDRESS and _KEY (see <heddle/bootstrap.h>)\n"
          "      --job PID       ask a running process of yours, and through it all processes of\n"
@@ -63,11 +64,34 @@ static bool parse_pid(const char *text, uint32_t *pid) {
 
 #ifdef TOOL_HAVE_BOOTSTRAP
 
+/* The ways to all other processes, as each of them knows its own: process 0 has them already. */
+static ucc_status_t show_ways_of_others(heddle_ep_t *ep, uint32_t processes) {
+    enum { ROOM = 8192 }; /* a line for each group of processes: what does not fit is cut off */
+    char *mine = calloc(1, ROOM), *all = calloc(processes, ROOM);
+    FILE *stream = mine ? fmemopen(mine, ROOM, "w") : NULL;
+    ucc_status_t status =
+        stream && all ? heddle_team_print_ways(stream, heddle_ep_team(ep)) : UCC_ERR_NO_MEMORY;
+    if (stream) {
+        fclose(stream);
+    }
+    if (mine && all) {
+        mine[ROOM - 1] = '\0';
+        ucc_status_t gathered = heddle_gather(ep, mine, all, ROOM, UCC_DT_INT8, 0);
+        status = status == UCC_OK ? gathered : status;
+    }
+    for (uint32_t p = 1; status == UCC_OK && heddle_ep_index(ep) == 0 && p < processes; p++) {
+        fputs(all + (size_t)p * ROOM, stdout);
+    }
+    free(mine);
+    free(all);
+    return status;
+}
+
 /* Some traffic, small and large, so that UCX makes all that it wants to make; then process 0 tells.
  */
 static ucc_status_t show_team(heddle_ep_t *ep, uint32_t processes) {
     enum { ELEMENTS = 1 << 18 };
-    float *data = calloc(ELEMENTS, sizeof(*data));
+    float *data = heddle_alloc_like(ep, ELEMENTS * sizeof(*data), HEDDLE_ALLOC_TOUCH);
     ucc_status_t status = data ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint32_t root = 0; root < processes && status == UCC_OK; root++) {
         status = heddle_bcast(ep, data, ELEMENTS, UCC_DT_FLOAT32, root);
@@ -78,13 +102,14 @@ static ucc_status_t show_team(heddle_ep_t *ep, uint32_t processes) {
     if (status == UCC_OK) {
         status = heddle_barrier(ep);
     }
-    free(data);
+    heddle_free(data);
     if (status == UCC_OK && heddle_ep_index(ep) == 0) {
         status = heddle_team_print(stdout, heddle_ep_team(ep));
+    }
+    status = status == UCC_OK ? show_ways_of_others(ep, processes) : status;
+    if (status == UCC_OK && heddle_ep_index(ep) == 0) {
         fputc('\n', stdout);
-        if (status == UCC_OK) {
-            status = heddle_info_print(stdout, HEDDLE_INFO_NET, processes);
-        }
+        status = heddle_info_print(stdout, HEDDLE_INFO_NET, processes);
     }
     return status == UCC_OK ? heddle_barrier(ep) : status;
 }

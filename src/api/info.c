@@ -6,7 +6,10 @@
 #include "net/ask.h"
 #include "net/net.h"
 #include "device/device.h"
+#include "core/who.h"
 #include "span/internal.h"
+
+#include <string.h>
 
 static void print_build(FILE *out) {
     fprintf(out, "heddle %s, UCC API %s\n", heddle_version_string(), UCC_VERSION_STRING);
@@ -168,6 +171,51 @@ static ucc_status_t print_gpus(FILE *out, uint32_t n) {
     return status;
 }
 
+/* By which way large data of process p come to this one. */
+static void say_way(ucc_team_h team, uint32_t p, hd_text_t *text) {
+    const hd_crossing_t *crossing = team->crossing;
+    if (!hd_group_way(team->group, p, text)) {
+        hd_text_add(text, "network");
+        if (crossing && crossing->obstacle) {
+            hd_text_add(text, ", as ");
+            hd_obstacle_say(&crossing->obstacle[p], text);
+        }
+    }
+}
+
+ucc_status_t heddle_team_print_ways(FILE *stream, ucc_team_h team) {
+    if (!hd_api_pointer(stream, "stream", __func__) || !hd_api_active_team(team, __func__)) {
+        return UCC_ERR_INVALID_PARAM;
+    }
+    const hd_span_t *span = team->crossing ? team->crossing->span : hd_kin_span(team->group);
+    uint32_t n = span ? span->processes : 1, first = 0;
+    hd_who_t me = hd_who_am_i();
+    for (uint32_t p = 0; span && p < n;) {
+        hd_text_t text = {0}, next = {0};
+        first = p;
+        if (p == span->mine) {
+            p++;
+            continue;
+        }
+        say_way(team, p, &text);
+        while (++p < n && p != span->mine) { /* those of which the same is to be said */
+            next = (hd_text_t){0};
+            say_way(team, p, &next);
+            if (strcmp(text.line, next.line) != 0) {
+                break;
+            }
+        }
+        fprintf(stream, "large data to process %u (host %s, pid %u) from process", span->mine,
+                me.host, me.pid);
+        if (p - first > 1) {
+            fprintf(stream, "es %u-%u: %s\n", first, p - 1, text.line);
+        } else {
+            fprintf(stream, " %u: %s\n", first, text.line);
+        }
+    }
+    return UCC_OK;
+}
+
 ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team) {
     if (!hd_api_pointer(stream, "stream", __func__) || !hd_api_active_team(team, __func__)) {
         return UCC_ERR_INVALID_PARAM;
@@ -193,10 +241,10 @@ ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team) {
         fputc('\n', stream);
     }
     if (!crossing) {
-        fprintf(stream, "all processes share memory: small data by common lines, large data by "
-                        "windows; nothing goes by the network\n");
-        return UCC_OK;
+        fprintf(stream, "all processes share memory: nothing goes by the network\n");
+        return heddle_team_print_ways(stream, team);
     }
+    (void)heddle_team_print_ways(stream, team);
     hd_net_print_team(crossing->team, stream);
     return UCC_OK;
 }

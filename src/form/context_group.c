@@ -23,6 +23,7 @@ static void free_group(void *object) {
         hd_meetings_end(group->serial); /* which would keep the scope */
         hd_home_unpin(&group->scope->home);
     }
+    hd_free(group->obstacle);
     hd_free(group->process);
     hd_free(group->span);
     hd_free(group);
@@ -79,7 +80,8 @@ static ucc_status_t meet_processes(ucc_context_h context, hd_roll_t *roll, ucc_s
     roll->optional = true; /* without a network, they are good for teams inside their processes */
     ucc_status_t status = hd_roll_call_through(roll);
     if (status == UCC_OK) {
-        *group = (hd_context_group_t){.process = roll->net ? hd_roll_processes(roll) : NULL,
+        *group = (hd_context_group_t){.obstacle = roll->net ? hd_roll_obstacles(roll) : NULL,
+                                      .process = roll->net ? hd_roll_processes(roll) : NULL,
                                       .span = roll->span,
                                       .net = roll->net,
                                       .meeting = meeting,

@@ -166,6 +166,7 @@ void hd_form_drop(ucc_team_h team) {
         f->roll.net = NULL; /* a forked child does not share its parent's references */
     }
     hd_roll_end(&f->roll);
+    hd_free(f->obstacle);
     hd_free(f->process);
     hd_origin_drop(f->origin);
     hd_roll_end_room(f);

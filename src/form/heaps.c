@@ -25,15 +25,20 @@ static bool ask(hd_heap_fetches_t *fetches, const hd_reach_slot_t *slot, hd_node
 }
 
 /* Of one that has come, or failed: NULL. */
-static hd_heap_view_t *take(const hd_heap_fetch_t *asked, hd_node_segment_t *segment) {
+static hd_heap_view_t *take(hd_reach_t *reach, const hd_heap_fetch_t *asked,
+                            hd_node_segment_t *segment) {
+    const char *why = "has no proper segment, or there is no room for it here";
     hd_heap_view_t *view = NULL;
     if (segment->fd < 0) {
-        hd_info("buffers in a heap of %zu bytes stay far: it %s", asked->slot.bytes,
-                hd_node_describe(hd_node_fetch_state(asked->fetch)));
+        why = hd_node_describe(hd_node_fetch_state(asked->fetch));
+        hd_info("buffers in a heap of %zu bytes stay far: it %s", asked->slot.bytes, why);
     } else if (segment->bytes == asked->slot.bytes) {
         view = hd_heap_view_map(asked->slot.name, segment);
     }
     hd_segment_close(segment);
+    if (!view) {
+        hd_reach_miss(reach, asked->slot.slot, why);
+    }
     return view;
 }
 
@@ -45,7 +50,7 @@ static void look(hd_heap_fetches_t *fetches, hd_reach_t *reach) {
             at = &asked->next;
             continue;
         }
-        hd_reach_give(reach, asked->slot.slot, take(asked, &segment));
+        hd_reach_give(reach, asked->slot.slot, take(reach, asked, &segment));
         hd_node_fetch_end(asked->fetch);
         *at = asked->next;
         hd_free(asked);
@@ -58,6 +63,9 @@ bool hd_heaps_fetch(hd_heap_fetches_t *fetches, hd_reach_t *reach, hd_node_t *no
     while (hd_reach_take(reach, &slot)) {
         hd_heap_view_t *view = hd_heap_view_find(slot.name); /* another team may have it */
         if (view || !ask(fetches, &slot, node, owner(arg, slot.process))) {
+            if (!view) {
+                hd_reach_miss(reach, slot.slot, "can't be asked for");
+            }
             hd_reach_give(reach, slot.slot, view);
         }
     }

@@ -37,6 +37,9 @@ struct hd_forming {
     hd_group_config_t group_config; /* the roll's */
     /* as the net knows them; NULL: all live in this process, or in processes that share memory */
     hd_net_process_t *process;
+    /* By process, where they use the network: why they share no memory with this one. NULL: not known
+     * yet, or no memory. */
+    hd_obstacle_t *obstacle;
     uint64_t wire; /* names a team of several processes */
     /* Of a team in several processes that share memory, made of members of a set: a reference to
      * the group in whose memory it is formed, and its processes. NULL, both: it is none of these.
@@ -82,9 +85,10 @@ typedef struct hd_context_group {
     /* its processes share memory: a group in which nobody joins, for teams to be formed in; a
      * reference. NULL: they don't */
     hd_group_t *scope;
-    uint64_t serial;       /* its teams meet by it */
-    hd_meeting_t *meeting; /* of those contexts, each of which has a reference */
-    uint32_t forks;        /* hd_forks() when made */
+    hd_obstacle_t *obstacle; /* likewise: why they share no memory with this one; NULL: not known */
+    uint64_t serial;         /* its teams meet by it */
+    hd_meeting_t *meeting;   /* of those contexts, each of which has a reference */
+    uint32_t forks;          /* hd_forks() when made */
 } hd_context_group_t;
 
 /* --- handle.c --------------------------------------------------------------------------------- */
@@ -110,6 +114,7 @@ typedef struct hd_reach {
     /* Likewise, if they share memory; and the group in whose memory teams are formed. */
     const hd_kin_process_t *kin;
     hd_group_t *scope;
+    const hd_obstacle_t *obstacle; /* likewise, if they don't: why not; NULL: not known */
 } hd_reach_t;
 
 hd_reach_t hd_form_reach_of(const hd_group_t *group);

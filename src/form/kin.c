@@ -26,8 +26,10 @@ struct hd_kin {
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
     bool found, ahead, watched, of_node;
-    _Atomic bool is_scope; /* nobody joins its group: others are formed there */
-    hd_birth_t *birth;     /* in the scope; NULL: there is none (any more) */
+    hd_obstacle_t obstacle; /* when it has failed */
+    _Atomic bool is_scope;  /* nobody joins its group: others are formed there */
+    uint32_t leader;        /* from whom it is fetched */
+    hd_birth_t *birth;      /* in the scope; NULL: there is none (any more) */
     bool said;
     hd_group_t *group; /* until it ends */
     /* constant once the group is there */
@@ -431,6 +433,9 @@ static ucc_status_t offer(hd_kin_t *kin) {
     uint64_t(*door)[2] = hd_alloc(HD_LINE, others * sizeof(*door)), name[2];
     kin->group = door ? hd_group_create(kin->span->n, &kin->config) : NULL;
     ucc_status_t status = kin->group ? UCC_OK : UCC_ERR_NO_MEMORY;
+    for (uint32_t e = 0; kin->group && e < kin->span->n; e++) {
+        hd_group_set_home(kin->group, e, kin->span->process_of[e]);
+    }
     for (uint32_t i = 0; door && i < others; i++) {
         const hd_kin_process_t *other = &kin->process[i + (i >= kin->span->mine)];
         name_door(door[i], other->identity, other->door);
@@ -446,6 +451,12 @@ static ucc_status_t offer(hd_kin_t *kin) {
     }
     hd_free(door);
     return status;
+}
+
+/* Notes why this process can't get the memory. p: in the span. */
+static void note_obstacle(hd_kin_t *kin, uint32_t p, hd_node_state_t state) {
+    kin->obstacle = (hd_obstacle_t){
+        .kind = HD_OBSTACLE_MEMORY, .state = (uint8_t)state, .whom = kin->process[p].number};
 }
 
 static ucc_status_t meet(hd_kin_t *kin) {
@@ -477,10 +488,12 @@ static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
     kin->config.mappings = 0;
     kin->config.processes = n;
     kin->config.process = mine;
+    kin->config.number = kin->process[mine].number;
     kin->config.apart = true;
     kin->config.pairs = false;
     if (n > HD_FAR_MOST) {
         hd_info("%u processes are too many to share memory (at most %d)", n, HD_FAR_MOST);
+        kin->obstacle.kind = HD_OBSTACLE_MANY;
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_status_t status = scope ? come(kin, scope) : UCC_OK;
@@ -494,6 +507,7 @@ static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
         status = offer(kin);
     } else if (status == UCC_OK) {
         hd_node_address_t address = address_of(kin, leader);
+        kin->leader = leader;
         hd_kin_name(kin->wire, name);
         status = hd_node_fetch(kin->node, &address, name, &kin->fetch);
     }
@@ -531,13 +545,14 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
 }
 
 /* Is each of the others connected to this process? */
-static ucc_status_t connected(const hd_kin_t *kin) {
+static ucc_status_t connected(hd_kin_t *kin) {
     ucc_status_t status = UCC_OK;
     for (uint32_t p = 0; p < kin->span->processes; p++) {
         hd_node_state_t state = kin->peer[p] ? hd_node_peer_state(kin->peer[p]) : HD_NODE_DONE;
         if (state >= HD_NODE_FIRST_FAILURE) {
             hd_info("no memory is shared with the process of endpoint %u of %u, which %s",
                     hd_span_endpoint(kin->span, p, 0), kin->span->n, hd_node_describe(state));
+            note_obstacle(kin, p, state);
             return hd_node_status(state);
         }
         status = state == HD_NODE_PENDING ? UCC_INPROGRESS : status;
@@ -554,6 +569,7 @@ static ucc_status_t fetch(hd_kin_t *kin) {
     if (status != UCC_OK) {
         hd_info("no memory is shared by a team of %u: its segment %s", kin->span->n,
                 hd_node_describe(hd_node_fetch_state(kin->fetch)));
+        note_obstacle(kin, kin->leader, hd_node_fetch_state(kin->fetch));
         return status;
     }
     kin->group = hd_group_of(&segment, kin->span->n, &kin->config);
@@ -609,15 +625,26 @@ void hd_kin_refuse(hd_node_t *door, uint64_t wire) {
     hd_node_withdraw(door, name);
 }
 
+/* The first process that has not answered; or who has, but has not sent the segment. */
+static void note_silence(hd_kin_t *kin) {
+    uint32_t silent = kin->leader;
+    for (uint32_t p = kin->span->processes; p-- > 0;) {
+        bool answers = !kin->peer[p] || hd_node_peer_state(kin->peer[p]) != HD_NODE_PENDING;
+        silent = answers ? silent : p;
+    }
+    note_obstacle(kin, silent, HD_NODE_PENDING);
+}
+
 /* Without a scope, all come at about the same time, and a process that does not answer may lack the
  * memory for that: in the end, they do without. */
-static ucc_status_t lose_patience(const hd_kin_t *kin) {
+static ucc_status_t lose_patience(hd_kin_t *kin) {
     enum { PATIENCE_MS = 5000 };
     if (kin->birth || hd_ticks() - kin->since < PATIENCE_MS * 1000 * hd_ticks_per_us) {
         return UCC_INPROGRESS;
     }
     hd_info("no memory is shared by a team of %u: a process has not answered for %d s",
             kin->span->n, PATIENCE_MS / 1000);
+    note_silence(kin);
     return UCC_ERR_TIMED_OUT;
 }
 
@@ -633,6 +660,11 @@ ucc_status_t hd_kin_test(hd_kin_t *kin) {
     ucc_status_t status = kin->status;
     pthread_mutex_unlock(&kin->lock);
     return status;
+}
+
+hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin) {
+    hd_obstacle_t none = {.kind = HD_OBSTACLE_MEMORY, .state = HD_NODE_NO_MEMORY};
+    return kin->obstacle.kind ? kin->obstacle : none;
 }
 
 hd_group_t *hd_kin_found(hd_kin_t *kin) {

@@ -28,6 +28,7 @@ typedef struct hd_kin hd_kin_t;
 typedef struct hd_kin_process {
     uint64_t identity[2]; /* hd_process_identity */
     uint32_t door;        /* number of its door */
+    uint32_t number;      /* of the process in the team */
 } hd_kin_process_t;
 
 typedef struct hd_kin_params {
@@ -58,6 +59,8 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
  * scope, all have it, unless the team goes ahead. An error: it can't have it (logged at level
  * info). Any thread; also after the end, so that other processes get on. */
 ucc_status_t hd_kin_test(hd_kin_t *kin);
+/* After an error: who was in which state then, for people. */
+hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin);
 /* After UCC_OK, once: all processes have it. Returns the group with a reference. */
 hd_group_t *hd_kin_found(hd_kin_t *kin);
 /* Before that: nobody joins the group, and ends of processes do not matter to it. */

@@ -467,6 +467,7 @@ ucc_status_t hd_form_start_by_map(ucc_team_h team, ucc_context_h context,
     bool shared = group && group->scope;
     hd_known_t known = {.reach = {.span = group ? group->span : NULL,
                                   .process = group ? group->process : NULL,
+                                  .obstacle = group ? group->obstacle : NULL,
                                   .kin = shared ? hd_kin_processes(group->scope) : NULL,
                                   .scope = shared ? group->scope : NULL},
                         .net = group ? group->net : NULL,

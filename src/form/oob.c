@@ -200,6 +200,7 @@ ucc_status_t hd_form_call_roll(ucc_team_h team) {
         return status;
     }
     f->wire = hd_roll_serial(&f->roll);
+    f->obstacle = f->roll.together ? NULL : hd_roll_obstacles(&f->roll);
     f->process = f->roll.together ? NULL : hd_roll_processes(&f->roll);
     f->step = STEP_MEET;
     if (f->participant == 0) {

@@ -63,6 +63,7 @@ static hd_group_t *make_group(ucc_team_h team) {
     if (f->roll.together) {
         return hd_kin_found(f->roll.kin);
     }
+    f->obstacle = hd_roll_obstacles(&f->roll);
     f->process = hd_roll_processes(&f->roll);
     f->wire = hd_roll_serial(&f->roll);
     hd_free(f->roll.span); /* its members are processes */
@@ -113,6 +114,7 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
             hd_home_unpin(&group->home);
         }
     }
+    hd_free(f.obstacle);
     hd_free(f.process);
     hd_roll_end(roll);
     return status;

@@ -285,19 +285,24 @@ static bool may_share(const hd_roll_t *roll) {
     return share;
 }
 
-/* Do two processes live on one node, as far as their records tell? For tests (DEBUG_NODES), those
- * of one host may live on several. */
-static bool seem_together(const hd_roll_t *roll, uint32_t p, uint32_t q) {
+/* Why don't two processes live on one node, as far as their records tell? HD_OBSTACLE_NONE: they
+ * seem to. For tests (DEBUG_NODES), those of one host may live on several. */
+static hd_obstacle_kind_t apart_by_records(const hd_roll_t *roll, uint32_t p, uint32_t q) {
     const hd_record_t *one = hd_roll_first(roll, p), *other = hd_roll_first(roll, q);
     uint32_t nodes = debug_nodes(roll);
-    return one->shares && other->shares && one->host == other->host && p % nodes == q % nodes;
+    return one->host != other->host         ? HD_OBSTACLE_HOST
+           : !one->shares || !other->shares ? HD_OBSTACLE_UNWANTED
+           : p % nodes != q % nodes         ? HD_OBSTACLE_DEBUG
+                                            : HD_OBSTACLE_NONE;
 }
 
 /* Nobody shares memory. */
 static void part_all(hd_roll_t *roll) {
+    hd_obstacle_t why = {.kind = roll->by_nodes ? HD_OBSTACLE_PLACEMENT : HD_OBSTACLE_CONTEXTS};
     roll->nodes = roll->span->processes;
     for (uint32_t p = 0; p < roll->nodes; p++) {
         roll->node_of[p] = p;
+        roll->parted[p] = why;
     }
 }
 
@@ -305,7 +310,8 @@ static void find_nodes(hd_roll_t *roll) {
     roll->nodes = 0;
     for (uint32_t p = 0; p < roll->span->processes; p++) {
         uint32_t q = 0;
-        while (q < p && (roll->node_of[q] != q || !seem_together(roll, p, q))) {
+        while (q < p &&
+               (roll->node_of[q] != q || apart_by_records(roll, p, q) != HD_OBSTACLE_NONE)) {
             q++;
         }
         roll->node_of[p] = q;
@@ -333,8 +339,10 @@ static void make_room(hd_roll_t *roll, uint32_t bytes) {
 void hd_roll_take(hd_roll_t *roll) {
     uint32_t n = roll->oob.n_oob_eps, lowest = 0;
     const hd_record_t **sorted = (const hd_record_t **)(void *)hd_roll_words(roll);
-    uint32_t *process_of = roll->place_of = hd_alloc(HD_LINE, 2 * n * sizeof(*process_of));
+    uint32_t *process_of = roll->place_of =
+        hd_alloc(HD_LINE, n * (2 * sizeof(*process_of) + sizeof(*roll->parted)));
     roll->node_of = process_of ? process_of + n : NULL;
+    roll->parted = process_of ? (hd_obstacle_t *)(void *)(process_of + 2 * n) : NULL;
     roll->step = may_share(roll) ? HD_ROLL_DOOR : HD_ROLL_OPEN;
     roll->waited = (hd_stall_t){0};
     for (uint32_t i = 0; i < n; i++) {
@@ -375,17 +383,39 @@ static ucc_status_t tell_door(hd_roll_t *roll) {
     return tell(roll);
 }
 
-/* The processes of that node become nodes of their own. */
-static void part_node(hd_roll_t *roll, uint32_t node) {
-    for (uint32_t p = node + 1; p < roll->span->processes; p++) {
-        if (roll->node_of[p] == node) {
+/* What a process that lacks the memory tells of it, instead of HD_ROLL_HAS, and what the others
+ * read: which process was in which state when it failed. */
+static uint32_t obstacle_to_tell(const hd_obstacle_t *o) {
+    return (o->whom + 1) << 8 | o->state;
+}
+
+static hd_obstacle_t obstacle_told(const hd_roll_t *roll, uint32_t by, uint32_t word) {
+    hd_obstacle_t o = {.by = by, .whom = (word >> 8) - 1};
+    o.state = (uint8_t)((word & 0xff) < HD_NODE_STATES ? word & 0xff : HD_NODE_NO_MEMORY);
+    o.kind = roll->step == HD_ROLL_DOORS       ? HD_OBSTACLE_DOOR
+             : (word & 0xff) == HD_NODE_STATES ? HD_OBSTACLE_MANY
+                                               : HD_OBSTACLE_MEMORY;
+    return o;
+}
+
+/* The processes of that node become nodes of their own. What parts it first is why: others then lack
+ * it, too. */
+static void part_node(hd_roll_t *roll, uint32_t node, hd_obstacle_t why) {
+    for (uint32_t p = node; p < roll->span->processes; p++) {
+        if (roll->node_of[p] != node) {
+            continue;
+        }
+        if (roll->parted[p].kind == HD_OBSTACLE_NONE) {
+            roll->parted[p] = why;
+        }
+        if (p > node) {
             roll->node_of[p] = p;
             roll->nodes++;
         }
     }
 }
 
-/* All have told a number; one that is 0 parts the node of its process. Returns UCC_OK, or why a
+/* All have told a number; one who lacks what the others count on parts the node of its process. Returns UCC_OK, or why a
  * member can't go on (logged). */
 static ucc_status_t read_numbers(hd_roll_t *roll) {
     if (!roll->span) {
@@ -397,8 +427,10 @@ static ucc_status_t read_numbers(hd_roll_t *roll) {
         if (told->status != UCC_OK) {
             return hd_roll_blame(roll, i, told->status);
         }
-        if (told->bytes == 0) {
-            part_node(roll, roll->node_of[roll->span->process_of[i]]);
+        bool lacks = roll->step == HD_ROLL_DOORS ? told->bytes == 0 : told->bytes != HD_ROLL_HAS;
+        uint32_t p = roll->span->process_of[i];
+        if (lacks) {
+            part_node(roll, roll->node_of[p], obstacle_told(roll, p, told->bytes));
         }
     }
     if (roll->nodes > nodes) {
@@ -450,8 +482,10 @@ static void *begin_kin(void *arg) {
     for (uint32_t p = 0; process && p < n; p++) {
         const hd_record_t *first = hd_roll_first(roll, p);
         if (roll->node_of[p] == mine) { /* they are numbered alike in the team and on the node */
-            process[of_node++] = (hd_kin_process_t){
-                .identity = {first->process[0], first->process[1]}, .door = address_bytes(roll, p)};
+            process[of_node++] =
+                (hd_kin_process_t){.identity = {first->process[0], first->process[1]},
+                                   .door = address_bytes(roll, p),
+                                   .number = p};
         }
     }
     hd_span_t *part = of_node < n && process ? span_of_node(roll, all) : NULL;
@@ -483,7 +517,10 @@ static ucc_status_t share(hd_roll_t *roll) {
     if (status < 0) { /* nobody waits for it */
         hd_kin_refuse(roll->door, name_of_node(roll));
     }
-    roll->account.bytes = status == UCC_OK;
+    hd_obstacle_t none = {.kind = HD_OBSTACLE_MEMORY, .state = HD_NODE_NO_MEMORY};
+    none = roll->kin && status < 0 ? hd_kin_obstacle(roll->kin) : none;
+    none.state = none.kind == HD_OBSTACLE_MANY ? HD_NODE_STATES : none.state;
+    roll->account.bytes = status == UCC_OK ? HD_ROLL_HAS : obstacle_to_tell(&none);
     roll->step = HD_ROLL_SHARED;
     return tell(roll);
 }
@@ -623,6 +660,18 @@ ucc_status_t hd_roll_call(hd_roll_t *roll) {
 
 ucc_status_t hd_roll_call_through(hd_roll_t *roll) {
     return wait_for(roll, hd_roll_call);
+}
+
+hd_obstacle_t *hd_roll_obstacles(const hd_roll_t *roll) {
+    const hd_span_t *span = roll->span;
+    hd_obstacle_t *obstacle = hd_alloc(HD_LINE, span->processes * sizeof(*obstacle));
+    for (uint32_t p = 0; obstacle && p < span->processes; p++) {
+        obstacle[p].kind = (uint8_t)apart_by_records(roll, p, span->mine);
+        if (obstacle[p].kind == HD_OBSTACLE_NONE && roll->node_of[p] != roll->node_of[span->mine]) {
+            obstacle[p] = roll->parted[p];
+        }
+    }
+    return obstacle;
 }
 
 bool hd_roll_has_node(const hd_roll_t *roll) {

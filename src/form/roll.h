@@ -71,10 +71,12 @@ uint32_t hd_record_terms(const hd_config_t *config, bool two_sided, uint32_t n);
 
 typedef struct hd_account {
     int32_t status;
-    /* length of its process's address; number of its door, 0: it has none; or 1: it has the memory
-     * that its node shares */
+    /* length of its process's address; number of its door, 0: it has none; or HD_ROLL_HAS: it has
+     * the memory that its node shares, else why not (roll.c) */
     uint32_t bytes;
 } hd_account_t;
+
+enum { HD_ROLL_HAS = 1 };
 
 /* What the next call of hd_roll_call does. */
 typedef enum hd_roll_step {
@@ -119,6 +121,7 @@ typedef struct hd_roll {
     /* By process: the lowest process of its node, as far as is known; behind the places. In the
      * end, `nodes` says how many there are; as many as processes: nobody shares memory. */
     uint32_t *node_of, nodes;
+    hd_obstacle_t *parted;     /* by process: why its node is none any more; behind those */
     uint32_t room;             /* bytes of addresses that there is memory for, the same at all */
     uint32_t slice;            /* bytes of a slice */
     uint8_t *slices;           /* what all gave to the last exchange, by place; this member's */
@@ -178,6 +181,8 @@ static inline bool hd_roll_is_mixed(const hd_roll_t *roll) {
 }
 /* And is this process one of the former? Then roll->kin has the group of its node. */
 bool hd_roll_has_node(const hd_roll_t *roll);
+/* Called in the end: returns, by process, why it shares no memory with this one. NULL: no memory. */
+hd_obstacle_t *hd_roll_obstacles(const hd_roll_t *roll);
 /* Called in the end: returns the processes as the net knows them, by number, in one block with
  * their addresses, which is the caller's then (hd_free). */
 hd_net_process_t *hd_roll_processes(hd_roll_t *roll);

@@ -23,7 +23,8 @@ static hd_span_t *make_span(const hd_span_t *of, const hd_list_t *list, uint32_t
 hd_reach_t hd_form_reach_of(const hd_group_t *group) {
     const hd_crossing_t *crossing = hd_group_crossing(group);
     if (crossing) {
-        return (hd_reach_t){.span = crossing->span, .process = crossing->process};
+        return (hd_reach_t){
+            .span = crossing->span, .process = crossing->process, .obstacle = crossing->obstacle};
     }
     bool shared = hd_kin_span(group);
     return (hd_reach_t){.span = hd_kin_span(group),
@@ -47,11 +48,24 @@ static ucc_status_t take_kin(ucc_team_h team, const hd_reach_t *of, const hd_lis
     }
     for (uint32_t p = 0; p < span->processes; p++) {
         f->kin_process[p] = of->kin[process_at(of->span, list, span, p)];
+        f->kin_process[p].number = p;
     }
     f->group_config = hd_team_group_config(team->lib, team->sync_type, team->n);
     f->scope = of->scope;
     hd_home_pin(&f->scope->home);
     return UCC_OK;
+}
+
+/* What keeps the set's processes from sharing memory keeps the team's. */
+static void take_obstacles(hd_forming_t *f, const hd_reach_t *of, const hd_list_t *list) {
+    const hd_span_t *span = f->roll.span;
+    f->obstacle = of->obstacle ? hd_alloc(HD_LINE, span->processes * sizeof(*f->obstacle)) : NULL;
+    for (uint32_t p = 0; f->obstacle && p < span->processes; p++) {
+        f->obstacle[p] = of->obstacle[process_at(of->span, list, span, p)];
+        if (f->obstacle[p].kind == HD_OBSTACLE_NONE) {
+            f->obstacle[p].kind = HD_OBSTACLE_PARENT;
+        }
+    }
 }
 
 ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list,
@@ -91,6 +105,7 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_l
     for (uint32_t p = 0; p < span->processes; p++) {
         f->process[p] = process[process_at(of->span, list, span, p)];
     }
+    take_obstacles(f, of, list);
     return UCC_OK;
 }
 
@@ -188,6 +203,8 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
         hd_free(in_origin);
         return status;
     }
+    hd_group_crossing(group)->obstacle = f->obstacle;
+    f->obstacle = NULL;
     hd_group_crossing(group)->ahead = f->ahead;
     hd_assert(hd_group_crossing(group)->net == f->roll.net);
     f->roll.net = NULL; /* they are the crossing's now, as the labels are */

@@ -5,8 +5,6 @@
 #include "net/internal.h"
 
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* An address is this head, then each lane's address, those by which other hosts reach the lanes if
  * that is not the same, and the watch's, beginning at multiples of 8 bytes. */
@@ -18,7 +16,7 @@ typedef struct head {
     uint32_t lane_bytes[HD_NET_MOST_LANES], far_bytes[HD_NET_MOST_LANES];
     uint32_t watch_bytes;
     uint64_t token[2], host;
-    hd_net_who_t who;
+    hd_who_t who;
 } head_t;
 _Static_assert(sizeof(head_t) % 8 == 0, "the first lane's address is aligned");
 
@@ -39,28 +37,6 @@ static uint32_t check_of(head_t head, const void *rest) {
     head.check = 0;
     return check_more(check_more(2166136261u, &head, sizeof(head)), rest,
                       head.bytes - sizeof(head));
-}
-
-/* A name that can be printed, whatever has come. */
-static void clean(char name[HD_NET_HOST_NAME]) {
-    name[HD_NET_HOST_NAME - 1] = '\0';
-    for (char *c = name; *c; c++) {
-        *c = (char)(*c > ' ' && *c <= '~' ? *c : '?');
-    }
-    if (!*name) {
-        strcpy(name, "?");
-    }
-}
-
-static hd_net_who_t who_am_i(void) {
-    hd_net_who_t who = {.pid = (uint32_t)getpid()};
-    struct stat space;
-    if (stat("/proc/self/ns/pid", &space) == 0) {
-        who.space = (uint32_t)space.st_ino;
-    }
-    (void)gethostname(who.host, sizeof(who.host) - 1); /* what does not fit is cut off */
-    clean(who.host);
-    return who;
 }
 
 /* NULL: there are not so many bytes, or it is said to be none. */
@@ -101,7 +77,7 @@ bool hd_net_address_parse(const void *address, size_t bytes, hd_net_reach_t *rea
     reach->host = head.host;
     memcpy(reach->token, head.token, sizeof(head.token));
     reach->who = head.who;
-    clean(reach->who.host);
+    hd_who_clean(&reach->who);
     reach->watch = next;
     reach->watch_bytes = head.watch_bytes;
     return left == padded(head.watch_bytes);
@@ -129,7 +105,7 @@ static char *put(char *to, const void *part, size_t bytes) {
 
 ucc_status_t hd_net_address_make(hd_net_t *net, bool far, hd_net_address_t *address) {
     if (!far) { /* later, others read it */
-        net->who = who_am_i();
+        net->who = hd_who_am_i();
     }
     head_t head = {.magic = MAGIC,
                    .version = VERSION,

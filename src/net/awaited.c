@@ -42,8 +42,8 @@ static bool say_loss(hd_text_t *text, hd_peer_t *peer) {
 /* Says what is known of one that is not lost. False: nothing is. */
 static bool say_life(hd_text_t *text, const hd_peer_t *peer) {
     const hd_net_t *net = peer->net;
-    const hd_net_who_t *who = &peer->who, *mine = &net->who;
-    bool beside = peer->host && peer->host == net->host && who->space && who->space == mine->space;
+    const hd_who_t *who = &peer->who, *mine = &net->who;
+    bool beside = peer->host && peer->host == net->host && hd_who_is_beside(who, mine);
     const char *state = beside ? hd_process_state((int32_t)who->pid) : NULL;
     double seconds = 0;
     if (state && strcmp(state, "is stopped") == 0) {
@@ -66,7 +66,7 @@ bool hd_peer_say(hd_peer_t *peer, hd_text_t *text) {
     return say_loss(text, peer) || say_life(text, peer);
 }
 
-static void say_process(hd_text_t *text, const hd_net_team_t *team, uint32_t process) {
+void hd_net_process_say(const hd_net_team_t *team, uint32_t process, hd_text_t *text) {
     hd_peer_t *peer = team->peer[process];
     hd_text_add(text, "process %u (host %s, pid %u)", process, peer->who.host, peer->who.pid);
     (void)hd_peer_say(peer, text);
@@ -88,7 +88,7 @@ static void say_all(hd_text_t *text, const hd_net_team_t *team, const hd_net_awa
     for (uint32_t i = 0; i < awaited->n && i < FEW; i++) {
         bool last = i + 1 == awaited->n;
         hd_text_add(text, "%s", i == 0 ? "" : last ? ", and " : ", ");
-        say_process(text, team, awaited->process[i]);
+        hd_net_process_say(team, awaited->process[i], text);
     }
     if (awaited->n > FEW) {
         hd_text_add(text, ", and %s%u more processes",

@@ -54,6 +54,7 @@
 #include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "core/who.h"
 #include "net/ask.h"
 #include "net/net.h"
 #include "net/ucx.h"
@@ -203,16 +204,7 @@ struct hd_net_lane {
 
 /* --- peers ------------------------------------------------------------------------------------ */
 
-enum {
-    HD_NET_HOST_NAME = 40,
-    HD_NET_WAY_DESCRIPTORS = 8 /* that a way to a peer may take */
-};
-
-/* A process as people know it. As it travels in addresses. */
-typedef struct hd_net_who {
-    uint32_t pid, space; /* space: tells pid namespaces of one host apart; 0: not known */
-    char host[HD_NET_HOST_NAME];
-} hd_net_who_t;
+enum { HD_NET_WAY_DESCRIPTORS = 8 /* that a way to a peer may take */ };
 
 /* Of the lane. */
 typedef struct hd_peer_link {
@@ -238,7 +230,7 @@ struct hd_peer {
     _Atomic bool lost, left;
     _Atomic uint64_t lost_at;  /* ns; written before `lost` */
     _Atomic(const char *) why; /* it was lost: a constant, for people; written likewise */
-    hd_net_who_t who;
+    hd_who_t who;
     uint64_t host;      /* number of its host; 0: not known */
     bool far;           /* it is reached as a process of another host */
     uint32_t breaks;    /* peers of this process before, whose ways broke soon though it lived */
@@ -512,7 +504,7 @@ struct hd_net {
     _Atomic uint32_t losses; /* how many */
     uint64_t token[2];       /* random */
     uint64_t host;           /* as the watch counts hosts */
-    hd_net_who_t who;        /* this process */
+    hd_who_t who;            /* this process */
     hd_lock_t telling;       /* taken before the watch's lock, and before that below */
     uint64_t n_said;         /* words of this process; under `telling` */
     /* In lane 0: */
@@ -621,7 +613,7 @@ bool hd_net_has_device(const char *name);
 typedef struct hd_net_reach {
     uint32_t lanes;
     uint64_t token[2];
-    hd_net_who_t who;
+    hd_who_t who;
     const void *lane[HD_NET_MOST_LANES]; /* each one's address */
     const void *far[HD_NET_MOST_LANES];  /* for other hosts; where there is none apart, the same */
     uint64_t host;                       /* as the watch counts hosts */

@@ -183,8 +183,8 @@ static ucc_status_t refuse_no_socket(uint32_t pid, int why) {
         return UCC_ERR_NOT_FOUND;
     }
     if (why == ECONNREFUSED) {
-        hd_error("process %u can't be asked: it has no teams of several processes, or has "
-                 "NET_ASK=n or NET_WATCH=n, or is in another network namespace",
+        hd_error("process %u can't be asked: it has no teams of several processes that use the "
+                 "network, or has NET_ASK=n or NET_WATCH=n, or is in another network namespace",
                  pid);
         return UCC_ERR_NOT_SUPPORTED;
     }

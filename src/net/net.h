@@ -405,6 +405,8 @@ struct hd_fd_waiter *hd_net_fd_waiter(void);
  * no lane. */
 bool hd_net_leg_awaits(const hd_net_team_t *team, const hd_leg_t *leg, hd_text_t *text);
 bool hd_net_swap_awaits(const hd_net_team_t *team, uint64_t k, hd_text_t *text);
+/* Adds another process of the team, and what is known of it. Any thread. */
+void hd_net_process_say(const hd_net_team_t *team, uint32_t process, hd_text_t *text);
 
 /* The lanes, and for each other process what UCX has selected for each lane's way to it. Any
  * thread; waits for the lanes' locks. */

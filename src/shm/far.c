@@ -55,9 +55,11 @@
 #include "shm/claim.h"
 #include "shm/far.h"
 #include "shm/near.h"
+#include "shm/phases.h"
 
 #include "core/copy.h"
 #include "threads/callback.h"
+#include "threads/trace.h"
 
 enum { CHUNKS_PER_STEP = 64 };
 
@@ -1074,12 +1076,15 @@ static ucc_status_t check_lanes(hd_op_t *op) {
 /* All have arrived. */
 static ucc_status_t begin(hd_op_t *op) {
     ucc_status_t near = hd_near_begins(op, hd_far_of(op));
-    if (near != UCC_INPROGRESS) {
-        return near == UCC_OK ? hd_near_work(op) : near;
+    if (near < 0) {
+        return near;
     }
     op->phase = HD_PHASE_LOCAL;
-    op->wait = work;
-    return work(op);
+    op->wait = near == UCC_OK ? hd_near_work : work;
+    if (hd_trace_is_on()) {
+        hd_op_trace_decided(op);
+    }
+    return op->wait(op);
 }
 
 static ucc_status_t wait(hd_op_t *op) {

@@ -93,7 +93,7 @@ static bool choose_trees(hd_group_t *group) {
 
 /* Where the parts of a group lie in a mapping. */
 typedef struct places {
-    size_t board, locality, region, labels, homes, match, births, readers, far, reach, end;
+    size_t board, locality, region, labels, homes, match, births, who, readers, far, reach, end;
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
@@ -107,6 +107,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     p.homes = hd_mapping_place(&at, n * sizeof(*group->home_of), HD_LINE);
     p.match = hd_mapping_place(&at, hd_match_bytes(group->n), HD_LINE_PAIR);
     p.births = hd_mapping_place(&at, hd_births_bytes(), HD_LINE_PAIR);
+    p.who = hd_mapping_place(&at, group->apart ? hd_who_bytes(mappings) : 0, HD_LINE_PAIR);
     p.readers = hd_mapping_place(&at, group->apart ? hd_pull_bytes(mappings) : 0, HD_LINE_PAIR);
     size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
@@ -133,12 +134,14 @@ static bool furnish(hd_group_t *group) {
         group->match = hd_match_create(group, base + p.match);
         group->births = (hd_births_t *)(void *)(base + p.births);
         group->far = group->apart ? base + p.far : NULL;
+        group->who = base + p.who;
         group->readers = base + p.readers;
         group->windows = p.far;
         group->windows_end = p.reach;
         group->reach = group->apart ? hd_reach_create(group, base + p.reach) : NULL;
         base += p.board;
         if (group->apart) {
+            hd_who_write(group);
             hd_pull_open(group);
         }
     } else {
@@ -240,23 +243,13 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
 }
 
 uint64_t hd_group_layout(void) {
-    const uint64_t part[] = {HEDDLE_VERSION,
-                             sizeof(hd_charter_t),
-                             sizeof(hd_far_bell_t),
-                             sizeof(hd_group_t),
-                             sizeof(hd_shared_t),
-                             sizeof(hd_exchange_t),
-                             sizeof(hd_head_t),
-                             sizeof(hd_locality_t),
-                             sizeof(hd_common_t),
-                             sizeof(pthread_mutex_t),
-                             hd_births_bytes(),
-                             hd_birth_bytes(),
-                             hd_match_bytes(1),
-                             hd_far_bytes(2, 2),
-                             hd_pull_bytes(1),
-                             hd_reach_bytes(),
-                             (uint64_t)sysconf(_SC_PAGESIZE)};
+    const uint64_t part[] = {
+        HEDDLE_VERSION,          sizeof(hd_charter_t),  sizeof(hd_far_bell_t),
+        sizeof(hd_group_t),      sizeof(hd_shared_t),   sizeof(hd_exchange_t),
+        sizeof(hd_head_t),       sizeof(hd_locality_t), sizeof(hd_common_t),
+        sizeof(pthread_mutex_t), hd_births_bytes(),     hd_birth_bytes(),
+        hd_match_bytes(1),       hd_far_bytes(2, 2),    hd_who_bytes(1),
+        hd_pull_bytes(1),        hd_reach_bytes(),      (uint64_t)sysconf(_SC_PAGESIZE)};
     uint64_t layout = 1;
     for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
         layout = hd_hash_mix(layout, part[i]);
@@ -284,6 +277,7 @@ hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t n,
     agreed.timeout = config->timeout;
     agreed.processes = config->processes;
     agreed.process = config->process;
+    agreed.number = config->number;
     configure(group, n, &agreed);
     if (!fits || !agreed.apart || agreed.mappings || agreed.spanning ||
         !hd_mapping_has(group, places_of(group, group->mapping.n).end)) {
@@ -490,6 +484,10 @@ static ucc_status_t settle_once(hd_group_t *group) {
     /* acq_rel: one of them; what the others need comes with `complete` */
     bool settled = atomic_exchange_explicit(&group->mapping.settled, 1, memory_order_acq_rel);
     return settled ? UCC_OK : settle(group);
+}
+
+void hd_group_set_home(hd_group_t *group, uint32_t ep, uint32_t process) {
+    group->home_of[ep] = process;
 }
 
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where) {

@@ -381,12 +381,28 @@ bool hd_engine_has_ended(hd_op_t *op, ucc_status_t *status);
 
 /* What the windows take in a mapping. */
 size_t hd_far_bytes(uint32_t n, uint32_t mappings);
+/* --- who.c: the processes of a group, for people ---------------------------------------------- */
+
+size_t hd_who_bytes(uint32_t mappings);
+/* This process, before any of its endpoints joins. */
+void hd_who_write(hd_group_t *group);
+/* Is it this process's mapping, or one in it? */
+bool hd_who_is_here(const hd_group_t *group, uint32_t mapping);
+/* The number of that mapping's process in the team. False: it has not come. */
+bool hd_who_number(const hd_group_t *group, uint32_t mapping, uint32_t *number);
+/* "process 1 (host node7, pid 4711": the bracket is the caller's to go on with. */
+void hd_who_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text);
+/* As hd_thread_state; NULL if it can't be known. */
+const char *hd_who_thread_state(const hd_group_t *group, uint32_t mapping, int32_t thread);
+
 /* What its processes tell each other of reading by the kernel (pull.c) takes so many bytes. */
 size_t hd_pull_bytes(uint32_t mappings);
 /* Lets the others read this process, before any of its endpoints joins; and finds out whether it
  * reads them, when all have joined. */
 void hd_pull_open(hd_group_t *group);
 void hd_pull_try(hd_group_t *group);
+/* For people: by which way that mapping's process gets far data, and why not by the better one. */
+void hd_pull_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text);
 /* Bytes of the pieces of such a call among n members. */
 size_t hd_far_window(const hd_call_t *call, uint32_t n);
 /* op->start on the path FAR. arrived: hd_arrived, of which no more copies are to be compiled. */

@@ -386,8 +386,6 @@ ucc_status_t hd_near_begins(hd_op_t *op, hd_far_t *far) {
     atomic_fetch_add_explicit(&hd_near_found, 1, memory_order_relaxed);
 #endif
     plan_near(op, far);
-    op->phase = HD_PHASE_LOCAL;
-    op->wait = hd_near_work;
     return UCC_OK;
 }
 

@@ -9,8 +9,8 @@
  * the exchange may be near. UCC_ERR_NO_MEMORY. */
 ucc_status_t hd_near_register(hd_op_t *op, hd_far_t *far);
 /* All have arrived: is the exchange near? The same at all members. UCC_OK: it is; op's plan is what
- * the engine would do, and hd_near_work its step. UCC_INPROGRESS: it is not. An error: it is, and
- * this process can't take part; the group has failed. */
+ * the engine would do, and hd_near_work is to be its step. UCC_INPROGRESS: it is not. An error: it
+ * is, and this process can't take part; the group has failed. */
 ucc_status_t hd_near_begins(hd_op_t *op, hd_far_t *far);
 ucc_status_t hd_near_work(hd_op_t *op);
 #ifdef HD_TEST

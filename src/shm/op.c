@@ -312,13 +312,9 @@ void hd_op_inherited(hd_op_t *op) {
 }
 
 static __attribute__((noinline, cold)) void trace_published(const hd_op_t *op) {
-    hd_text_t text = {0};
-    if (!hd_trace_records()) {
-        return;
+    if (hd_trace_records()) {
+        hd_trace_published(op, hd_op_plan_to_trace(op), op->place.k);
     }
-    hd_phases_t phases = hd_op_phases(op, &op->plan);
-    hd_phases_print(&phases, &text);
-    hd_trace_published(op, hd_trace_keep(text.line), op->place.k);
 }
 
 /* All that is set anew at each post. */

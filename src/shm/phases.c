@@ -3,6 +3,7 @@
  */
 #include "shm/outer.h"
 #include "shm/phases.h"
+#include "threads/trace.h"
 
 static void add_arrival(const hd_plan_t *plan, hd_phases_t *phases) {
     static const char *const arrival[] = {"flat", "by counter", "static"};
@@ -12,10 +13,16 @@ static void add_arrival(const hd_plan_t *plan, hd_phases_t *phases) {
                   (hd_phase_t){.kind = HD_PHASE_ARRIVE, .algorithm = arrival[plan->arrival]});
 }
 
-static void add_local(const hd_plan_t *plan, hd_phases_t *phases) {
-    bool cut = plan->regime == HD_REGIME_DIRECT && plan->window > 0;
+/* Of members that are apart, whether all reach all buffers is known when they have arrived. */
+static bool is_open(const hd_op_t *op, const hd_plan_t *plan) {
+    return plan->path == HD_PATH_FAR && (plan != &op->plan || op->phase != HD_PHASE_LOCAL);
+}
+
+static void add_local(const hd_op_t *op, const hd_plan_t *plan, hd_phases_t *phases) {
+    bool open = is_open(op, plan);
+    bool cut = plan->regime == HD_REGIME_DIRECT && plan->window > 0 && !open;
     hd_phases_add(phases, (hd_phase_t){.kind = HD_PHASE_LOCAL,
-                                       .algorithm = hd_plan_name(plan),
+                                       .algorithm = open ? "near or far" : hd_plan_name(plan),
                                        .unit = cut ? plan->window : 0,
                                        .stores = hd_stores_name(plan->stores)});
 }
@@ -27,7 +34,7 @@ hd_phases_t hd_op_phases(const hd_op_t *op, const hd_plan_t *plan) {
     }
     if (op->place.n > 1 || !op->outer) {
         add_arrival(plan, &phases);
-        add_local(plan, &phases);
+        add_local(op, plan, &phases);
     }
     if (op->outer) {
         op->outer->phases(op, plan, &phases);
@@ -81,5 +88,18 @@ void hd_phases_print(const hd_phases_t *phases, hd_text_t *text) {
         case HD_PHASE_KINDS:
             break;
         }
+    }
+}
+
+const char *hd_op_plan_to_trace(const hd_op_t *op) {
+    hd_text_t text = {0};
+    hd_phases_t phases = hd_op_phases(op, &op->plan);
+    hd_phases_print(&phases, &text);
+    return hd_trace_keep(text.line);
+}
+
+__attribute__((noinline, cold)) void hd_op_trace_decided(const hd_op_t *op) {
+    if (hd_trace_records()) {
+        hd_trace_decided(op, hd_op_plan_to_trace(op));
     }
 }

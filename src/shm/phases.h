@@ -40,5 +40,8 @@ hd_phases_t hd_op_phases(const hd_op_t *op, const hd_plan_t *plan);
 /* "inline, arrival flat", "lines tree, arrival static, allreduce among 2 processes by exchange/8",
  * ... */
 void hd_phases_print(const hd_phases_t *phases, hd_text_t *text);
+/* The same of op's plan, for the timeline; and tells it, by whoever knows only now how op runs. */
+const char *hd_op_plan_to_trace(const hd_op_t *op);
+void hd_op_trace_decided(const hd_op_t *op);
 
 #endif

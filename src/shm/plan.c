@@ -473,7 +473,7 @@ const char *hd_plan_name(const hd_plan_t *plan) {
     case HD_PATH_ENGINE:
         return "direct";
     case HD_PATH_FAR:
-        return "far";
+        return plan->slices ? "near" : "far"; /* see hd_near_begins */
     case HD_PATH_MIXED:
         return plan->regime == HD_REGIME_NONE ? "by source"
                                               : hd_regime_name((hd_regime_t)plan->regime);

@@ -22,7 +22,13 @@ typedef struct reader {
     uint64_t address;
     uint64_t token[2];
     uint32_t reads; /* 1: it reads all others'; written before any of its members publishes */
+    /* why it does not, for people: errno at the first mapping that it can't read, or one of these;
+     * 0: it does, or has not tried yet */
+    int32_t why;
+    uint32_t whom;
 } reader_t;
+
+enum { IS_ANOTHER = -1, NEVER_WORTH_IT = -2 };
 
 size_t hd_pull_bytes(uint32_t mappings) {
     return mappings * sizeof(reader_t);
@@ -48,41 +54,67 @@ void hd_pull_open(hd_group_t *group) {
     reader->address = (uintptr_t)group->token;
     memcpy(reader->token, group->token, sizeof(group->token));
     reader->reads = 0;
+    reader->why = 0;
 }
 
-static bool reads(const hd_group_t *group, uint32_t mapping) {
+/* 0: this process reads that one; else why it does not. */
+static int32_t try_mapping(const hd_group_t *group, uint32_t mapping) {
     const reader_t *reader = reader_of(group, mapping);
     uint64_t token[2];
     if (!(reader->token[0] | reader->token[1])) {
-        return false;
+        return IS_ANOTHER; /* it has drawn none */
     }
-    if (read_from(reader, token, reader->address, sizeof(token)) != (ssize_t)sizeof(token)) {
+    ssize_t bytes = read_from(reader, token, reader->address, sizeof(token));
+    if (bytes != (ssize_t)sizeof(token)) {
+        int32_t why = bytes < 0 ? errno : EFAULT;
         hd_info("process %llu's memory can't be read by the kernel (%s): what is large takes "
                 "another copy",
-                (unsigned long long)reader->process, strerror(errno));
-        return false;
+                (unsigned long long)reader->process, strerror(why));
+        return why;
     }
     if (memcmp(token, reader->token, sizeof(token)) != 0) {
         hd_info("process %llu is another one here: what is large takes another copy",
                 (unsigned long long)reader->process);
-        return false;
+        return IS_ANOTHER;
     }
-    return true;
+    return 0;
 }
 
 void hd_pull_try(hd_group_t *group) {
     uint64_t seen[HD_FAR_MOST / 64 + 1] = {0};
-    bool all = group->pull_min < SIZE_MAX;
+    reader_t *mine = reader_of(group, group->mapping.number);
+    int32_t why = group->pull_min < SIZE_MAX ? 0 : NEVER_WORTH_IT;
     seen[group->mapping.number / 64] |= UINT64_C(1) << group->mapping.number % 64;
-    for (uint32_t ep = 0; ep < group->n && all; ep++) {
+    for (uint32_t ep = 0; ep < group->n && !why; ep++) {
         uint32_t mapping = group->home_of[ep];
         uint64_t bit = UINT64_C(1) << mapping % 64;
         if (!(seen[mapping / 64] & bit)) {
             seen[mapping / 64] |= bit;
-            all = reads(group, mapping);
+            why = try_mapping(group, mapping);
+            mine->whom = mapping;
         }
     }
-    reader_of(group, group->mapping.number)->reads = all;
+    mine->why = why;
+    mine->reads = !why;
+}
+
+void hd_pull_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text) {
+    const reader_t *reader = reader_of(group, mapping);
+    uint32_t reads = reader->reads, whom = reader->whom, number;
+    int32_t why = reader->why;
+    if (reads) {
+        hd_text_add(text, "far: kernel from %zu bytes on, windows below", group->pull_min);
+    } else if (!why) {
+        hd_text_add(text, "far: windows (not by the kernel: not tried yet)");
+    } else if (why == NEVER_WORTH_IT) {
+        hd_text_add(text, "far: windows (not by the kernel: PULL_MIN=inf)");
+    } else {
+        const char *what = why == IS_ANOTHER ? "it has another pid here" : strerror(why);
+        number = whom;
+        (void)hd_who_number(group, whom, &number);
+        hd_text_add(text, "far: windows (not by the kernel: memory of process %u: %s)", number,
+                    what);
+    }
 }
 
 bool hd_pull_reads(const hd_group_t *group, uint32_t mapping) {

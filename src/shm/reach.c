@@ -31,6 +31,7 @@ struct hd_reach {
     _Atomic uint64_t failed; /* slots that can't be had, as bits; read without the lock, too */
     bool is_full;            /* no slot was left */
     hd_heap_view_t *view[HD_REACH_SLOTS];
+    const char *_Atomic why[HD_REACH_SLOTS]; /* of those that can't be had; for people */
     void (*serve)(void *arg);
     void *arg;
     _Atomic uint64_t lost[(HD_FAR_MOST + 63) / 64]; /* processes, as bits */
@@ -214,6 +215,35 @@ void hd_reach_give(hd_reach_t *reach, uint32_t slot, hd_heap_view_t *view) {
     } else {
         /* relaxed: nothing comes with it */
         atomic_fetch_or_explicit(&reach->failed, UINT64_C(1) << slot, memory_order_relaxed);
+    }
+}
+
+void hd_reach_miss(hd_reach_t *reach, uint32_t slot, const char *why) {
+    hd_assert(slot > 0 && slot < HD_REACH_SLOTS);
+    atomic_store_explicit(&reach->why[slot], why, memory_order_relaxed); /* a constant */
+}
+
+void hd_reach_say(const hd_reach_t *reach, uint32_t process, hd_text_t *text) {
+    uint64_t reached = hd_reach_slots(reach);
+    uint32_t met = 0, mapped = 0;
+    const char *why = NULL;
+    for (uint32_t i = 1; i < HD_REACH_SLOTS; i++) {
+        /* acquire: the entry; pairs with take_slot */
+        if (!atomic_load_explicit(&reach->table->slot[i].is_there, memory_order_acquire) ||
+            reach->table->slot[i].process != process) {
+            continue;
+        }
+        const char *missed = atomic_load_explicit(&reach->why[i], memory_order_relaxed);
+        met++;
+        mapped += reached >> i & 1;
+        why = missed ? missed : why;
+    }
+    if (why) {
+        hd_text_add(text, "not near: a heap of it can't be mapped: it %s", why);
+    } else if (met == 0) {
+        hd_text_add(text, "near where all buffers lie in heaps (none of it so far)");
+    } else {
+        hd_text_add(text, "near where all buffers lie in heaps (%u of its %u mapped)", mapped, met);
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "node/heap.h"
 #include "shm/types.h"
+#include "threads/stall.h"
 
 enum {
     HD_REACH_SLOTS = 64, /* bits of a word; slot 0 stands for no buffer at all */
@@ -56,6 +57,11 @@ void hd_reach_serve_by(hd_reach_t *reach, void (*serve)(void *arg), void *arg);
 bool hd_reach_take(hd_reach_t *reach, hd_reach_slot_t *slot);
 /* By that one: it is mapped (the view is the reach's from now on), or can't be had (NULL). */
 void hd_reach_give(hd_reach_t *reach, uint32_t slot, hd_heap_view_t *view);
+
+/* By the same: why it can't be had, as if "it" stood before that; a constant. Then it is given NULL. */
+void hd_reach_miss(hd_reach_t *reach, uint32_t slot, const char *why);
+/* For people: how it is about heaps of that mapping's process. Any thread. */
+void hd_reach_say(const hd_reach_t *reach, uint32_t process, hd_text_t *text);
 
 /* The process of that mapping has ended: none of its threads will do anything any more. */
 void hd_reach_lose(hd_reach_t *reach, uint32_t process);

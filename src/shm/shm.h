@@ -44,6 +44,8 @@ _Atomic(hd_outer_memory_t *) *hd_op_flight(const hd_op_t *op);
 /* What follows from where the endpoints run (group->locality): trees, who combines arrivals,
  * thresholds. By the last one to join, or for a group that nobody will use (heddle_info). */
 ucc_status_t hd_group_seal(hd_group_t *group);
+/* Of a group of several processes, before another one has it: endpoint ep lives in that one. */
+void hd_group_set_home(hd_group_t *group, uint32_t ep, uint32_t process);
 /* Endpoint ep takes its place: its member on the main board, its locality (NULL: unknown).
  * Concurrently for different endpoints; the last one decides on trees and arrival. */
 ucc_status_t hd_group_join(hd_group_t *group, uint32_t ep, const hd_locality_t *where);
@@ -308,6 +310,12 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
 
 /* For people: calls `line` for each endpoint, with what it does. Any thread; never waits. */
 void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *text), void *to);
+
+/* --- way.c ------------------------------------------------------------------------------------ */
+
+/* For people: by which way large data of that process of the team come to this one, and why not by
+ * a better one. False: they share no memory. Any thread. */
+bool hd_group_way(const hd_group_t *group, uint32_t process, hd_text_t *text);
 
 /* --- leave.c: endpoints that are gone --------------------------------------------------------- */
 

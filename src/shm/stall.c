@@ -25,6 +25,46 @@ static bool is_absent_number(const void *arg, uint32_t number) {
     return e < group->n && is_absent(group, e);
 }
 
+/* The mapping in which a member of a group lives; of one whose memory is private, 0. */
+static uint32_t home_of(const hd_group_t *group, uint32_t e) {
+    return group->home_of ? group->home_of[e] : 0;
+}
+
+/* Of a team of several processes, after numbers of endpoints: those of the processes of members
+ * that are `in`. " of process 1 (host node7, pid 4711)", " of processes 0, 2-4". */
+static void add_processes(hd_text_t *text, const hd_group_t *group,
+                          bool (*in)(const void *arg, uint32_t e), const void *arg) {
+    bool has[HD_FAR_MOST] = {false};
+    uint32_t n = hd_group_spans_processes(group) ? group->mapping.n : 0, count = 0, number,
+             last = 0;
+    for (uint32_t e = 0; n && e < group->n; e++) {
+        uint32_t home = home_of(group, e);
+        if (home < n && !has[home] && in(arg, e)) {
+            has[home] = true;
+            count++;
+            last = home;
+        }
+    }
+    if (count == 1) {
+        hd_text_add(text, " of ");
+        hd_who_say(group, last, text);
+        hd_text_add(text, ")");
+    }
+    /* on a node of a team of several, numbers need not follow each other */
+    for (uint32_t p = 0, run = 0, before = 0; count > 1 && p <= n; p++) {
+        bool is = p < n && has[p] && hd_who_number(group, p, &number);
+        bool follows = is && run && number == before + 1;
+        if (run > 1 && !follows && (is || p == n)) {
+            hd_text_add(text, "-%u", before);
+        }
+        if (is && !follows) {
+            hd_text_add(text, run ? ", %u" : " of processes %u", number);
+        }
+        run = follows ? run + 1 : is ? 1 : run;
+        before = is ? number : before;
+    }
+}
+
 void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, uint32_t me) {
     hd_text_t text = {0};
     if (!hd_stall_is_due(stall, now, group->stall)) {
@@ -32,6 +72,8 @@ void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, 
     }
     if (hd_text_numbers(&text, group->team_n, is_absent_number, group) == 0) {
         hd_text_add(&text, "the last endpoint to finish joining");
+    } else {
+        add_processes(&text, group, is_absent, group);
     }
     hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s to join", group->team_n, me,
                   hd_stall_seconds(stall, now), text.line);
@@ -220,15 +262,19 @@ static void add_position(hd_text_t *text, const hd_board_t *main, const hd_share
     }
 }
 
-/* What is known of a peer's thread. Whoever joined it need not be who uses it. answers: the caller
+static const char *state_of(const hd_group_t *group, uint32_t e, int32_t thread) {
+    return hd_who_thread_state(group, home_of(group, e), thread);
+}
+
+/* What is known of member e's thread. Whoever joined it need not be who uses it. answers: the caller
  * does not wait itself, but answers who asks. */
-static void add_thread(hd_text_t *text, const hd_shared_t *peer, bool answers) {
+static void add_thread(hd_text_t *text, const hd_group_t *group, uint32_t e, bool answers) {
     /* relaxed: only told */
-    int32_t thread = atomic_load_explicit(&peer->thread, memory_order_relaxed);
-    bool joined = thread < 0;
+    int32_t thread = atomic_load_explicit(&shared_of(group, e)->thread, memory_order_relaxed);
+    bool joined = thread < 0, here = hd_who_is_here(group, home_of(group, e));
     thread = joined ? -thread : thread;
-    const char *state = thread ? hd_thread_state(thread) : NULL;
-    if (state && thread == hd_thread_number()) {
+    const char *state = thread ? state_of(group, e, thread) : NULL;
+    if (state && here && thread == hd_thread_number()) {
         hd_text_add(text, "; %s",
                     answers  ? (joined ? "joined by the thread that answers" : "its thread answers")
                     : joined ? "joined by the caller's thread"
@@ -238,24 +284,37 @@ static void add_thread(hd_text_t *text, const hd_shared_t *peer, bool answers) {
     }
 }
 
-/* "(last in allreduce 16; its thread sleeps)" */
+/* " (", or " of process 1 (host node7, pid 4711; " where member e lives in another one. */
+static void add_home(hd_text_t *text, const hd_group_t *group, uint32_t e) {
+    if (hd_who_is_here(group, home_of(group, e))) {
+        hd_text_add(text, " (");
+        return;
+    }
+    hd_text_add(text, " of ");
+    hd_who_say(group, home_of(group, e), text);
+    hd_text_add(text, "; ");
+}
+
+/* " (last in allreduce 16; its thread sleeps)" */
 static void add_peer(hd_text_t *text, const hd_op_t *op, uint32_t i) {
     const hd_group_t *group = op->group;
-    const hd_shared_t *peer = shared_of(group, hd_op_member(op, i));
+    uint32_t e = hd_op_member(op, i);
+    const hd_shared_t *peer = shared_of(group, e);
+    add_home(text, group, e);
     if (!peer) {
-        hd_text_add(text, " (has not joined)");
+        hd_text_add(text, "has not joined)");
         return;
     }
     const hd_lane_t *lane = op->place.board ? hd_board_lane(op->place.board, i, op->place.k) : NULL;
     /* relaxed: only told */
     bool left = atomic_load_explicit(&peer->left, memory_order_relaxed) != 0;
-    hd_text_add(text, left ? " (has left; " : " (");
+    hd_text_add(text, "%s", left ? "has left; " : "");
     if (lane && op->phase != HD_PHASE_MATCH && hd_lane_is_there(lane, op->place.k)) {
         hd_text_add(text, "in %s", type_of(lane));
     } else {
         add_position(text, group->board, peer);
     }
-    add_thread(text, peer, false);
+    add_thread(text, group, e, false);
     hd_text_add(text, ")");
 }
 
@@ -278,6 +337,12 @@ static bool is_needed(const void *arg, uint32_t e) {
     return false;
 }
 
+/* The same by numbers of the group's members. */
+static bool is_needed_member(const void *arg, uint32_t e) {
+    const need_t *need = arg;
+    return is_needed(need, hd_group_number(need->op->group, e));
+}
+
 /* Of many, only how many are in which state. */
 static void add_summary(hd_text_t *text, const need_t *need) {
     enum { MOST_THREADS = 64 }; /* each costs a look into /proc */
@@ -286,12 +351,14 @@ static void add_summary(hd_text_t *text, const need_t *need) {
         if (!need->from(need, i)) {
             continue;
         }
-        const hd_shared_t *peer = shared_of(need->op->group, hd_op_member(need->op, i));
+        uint32_t e = hd_op_member(need->op, i);
+        const hd_shared_t *peer = shared_of(need->op->group, e);
         absent += !peer;
         /* relaxed: only told */
         int32_t thread = peer ? atomic_load_explicit(&peer->thread, memory_order_relaxed) : 0;
         thread = thread < 0 ? -thread : thread;
-        const char *state = thread && looks++ < MOST_THREADS ? hd_thread_state(thread) : NULL;
+        const char *state =
+            thread && looks++ < MOST_THREADS ? state_of(need->op->group, e, thread) : NULL;
         ended += state && strcmp(state, "has ended") == 0;
     }
     if (absent) {
@@ -323,6 +390,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
     }
     if (count > FEW) {
         hd_text_numbers(text, op->group->team_n, is_needed, &need);
+        add_processes(text, op->group, is_needed_member, &need);
         add_summary(text, &need);
     }
     for (uint32_t i = 0, said = 0; count <= FEW && i < n; i++) {
@@ -365,7 +433,7 @@ static bool may_speak(const hd_op_t *op, const hd_stall_t *stall) {
 static void add_plan(const hd_op_t *op, hd_text_t *text) {
     bool launched = op->phase == HD_PHASE_ARRIVE || op->phase == HD_PHASE_LOCAL;
     hd_phases_t phases = {0};
-    if (op->outer && launched) {
+    if ((op->outer || hd_group_spans_processes(op->group)) && launched) {
         phases = hd_op_phases(op, &op->plan);
     }
     if (phases.n > 0) {
@@ -470,7 +538,13 @@ void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *t
     for (uint32_t e = 0; e < group->n && e < MOST; e++) {
         const hd_shared_t *shared = shared_of(group, e);
         hd_text_t text = {0};
-        hd_text_add(&text, "endpoint %u: ", group->numbers ? group->numbers[e] : e);
+        hd_text_add(&text, "endpoint %u", hd_group_number(group, e));
+        if (!hd_who_is_here(group, home_of(group, e))) {
+            hd_text_add(&text, " of ");
+            hd_who_say(group, home_of(group, e), &text);
+            hd_text_add(&text, ")");
+        }
+        hd_text_add(&text, ": ");
         if (!shared) {
             hd_text_add(&text, "has not joined");
         } else {
@@ -484,7 +558,7 @@ void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *t
                             (unsigned long long)consumed_of(shared));
             }
             add_since(&text, shared, now);
-            add_thread(&text, shared, true);
+            add_thread(&text, group, e, true);
         }
         line(to, text.line);
     }

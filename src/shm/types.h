@@ -370,8 +370,9 @@ typedef struct hd_group_config {
     /* or its members live in so many processes of one node, each of which has a mapping of its own
      * (hd_group_of); 0 or 1: they live in one. process: the number of this one */
     uint32_t processes, process;
-    bool apart; /* mappings' members don't reach each other's buffers */
-    bool pairs; /* two endpoints share a mapping (hd_group_again_for) */
+    uint32_t number; /* of this process in the team, for people */
+    bool apart;      /* mappings' members don't reach each other's buffers */
+    bool pairs;      /* two endpoints share a mapping (hd_group_again_for) */
 } hd_group_config_t;
 
 /* What follows from where the endpoints run. */
@@ -467,6 +468,7 @@ struct hd_group {
      * endpoints live in this one */
     hd_part_t *part;
     uint32_t near_above; /* of those apart: what would be DIRECT if all reached all buffers */
+    uint8_t *who;        /* the processes, as people know them (who.c); shared */
     hd_reach_t *reach; /* heaps that members have buffers in (reach.h); NULL: they are not apart */
     /* parts.c. awaits_parts: all have joined, but that is not decided yet; since when, in ticks */
     _Atomic uint32_t awaits_parts;

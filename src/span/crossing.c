@@ -504,6 +504,7 @@ static void release(hd_outer_memory_t *memory) {
     }
     /* relaxed: as above */
     hd_free_local(atomic_load_explicit(&crossing->swap_results, memory_order_relaxed));
+    hd_free(crossing->obstacle);
     hd_free(crossing->span);
     hd_free(crossing);
 }

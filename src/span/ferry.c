@@ -553,10 +553,53 @@ static void closed(hd_op_t *op, ucc_status_t why) {
     (void)hd_flight_pump(op);
 }
 
+/* Says which process carries the round that this member waits for. False: it is not carried yet, or
+ * is here already. */
+static bool say_carrier(const hd_op_t *op, hd_ferry_area_t *area, hd_text_t *text) {
+    hd_ferry_view_t v;
+    hd_ferry_look(&v, op, area);
+    uint32_t round = own(&area->member[v.me].taken);
+    const hd_nodes_t *nodes = nodes_of(&v);
+    if (!nodes || round >= v.rounds || !is_ready_to_go(&v, round) ||
+        /* relaxed: only told */
+        atomic_load_explicit(&area->done[round % HD_FERRY_DEPTH], memory_order_relaxed) ==
+            round + 1) {
+        return false;
+    }
+    uint32_t carrier = hd_nodes_carrier(nodes, v.span->mine, number_of(op) + round);
+    if (carrier == v.crossing->span->mine) {
+        return false;
+    }
+    hd_net_process_say(v.crossing->team, carrier, text);
+    hd_text_add(text, ", to exchange data with other nodes");
+    return true;
+}
+
+/* Says for whom the operation waits in its area: what the legs that are under way here wait for, or
+ * who has one. */
+static bool say_round(const hd_op_t *op, hd_text_t *text) {
+    uint32_t a = area_of(op);
+    if (a == HD_FERRY_AREAS) {
+        return false;
+    }
+    const hd_crossing_t *crossing = hd_group_crossing(op->group);
+    /* acquire: pairs with ferry_of */
+    const hd_outer_memory_t *known =
+        atomic_load_explicit(&crossing->ferry[a], memory_order_acquire);
+    const hd_ferry_t *ferry = (const hd_ferry_t *)(const void *)known;
+    bool said = false;
+    for (uint32_t d = 0; ferry && d < HD_FERRY_DEPTH && !said; d++) {
+        said = hd_net_leg_awaits(crossing->team, &ferry->leg[d].leg, text);
+    }
+    /* relaxed: ordered by the exchange's word */
+    uint64_t at = atomic_load_explicit(&table_of(op->group)[a].at, memory_order_relaxed);
+    return said || say_carrier(op, at_place(op->group, at), text);
+}
+
 static void awaits(const hd_op_t *op, hd_text_t *text) {
     if (!hd_group_is_complete(op->group)) {
         hd_crossing_awaits(hd_group_crossing(op->group), text);
-    } else {
+    } else if (!op->place.board || op->phase != HD_PHASE_LOCAL || !say_round(op, text)) {
         hd_text_add(text, "other nodes, or processes of this one");
     }
 }

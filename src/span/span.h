@@ -16,6 +16,7 @@
 #ifndef HD_SPAN_SPAN_H
 #define HD_SPAN_SPAN_H
 
+#include "span/obstacle.h"
 #include "core/log.h"
 #include "net/net.h"
 #include "shm/outer.h"
@@ -194,6 +195,9 @@ struct hd_crossing {
     hd_net_process_t *process;
     /* spans of active sets, each made when it is first used; a list that only grows */
     _Atomic(hd_span_t *) sets;
+    /* by process: why it shares no memory with this one; whoever makes the team sets it, before
+     * anybody uses it. NULL: there was no memory for that */
+    hd_obstacle_t *obstacle;
     hd_origin_t *origin; /* the crossing has a reference */
     uint64_t *in_origin; /* by endpoint: its number there, ascending; NULL: this is the origin */
     /* those of agreements, each with a reference that it keeps until a later one begins; under the

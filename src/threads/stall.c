@@ -165,6 +165,12 @@ const char *hd_thread_state(int32_t thread) {
     return state_in(path);
 }
 
+const char *hd_thread_state_in(int32_t process, int32_t thread) {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)process, (int)thread);
+    return state_in(path);
+}
+
 const char *hd_process_state(int32_t process) {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);

@@ -70,6 +70,8 @@ int32_t hd_thread_number(void);
 /* What that thread of this process is doing: "runs", "sleeps", "is stopped", "has ended"; NULL: not
  * known. */
 const char *hd_thread_state(int32_t thread);
+/* The same of a thread of a process of this host, and of this one's pid namespace. */
+const char *hd_thread_state_in(int32_t process, int32_t thread);
 /* The same of a process of this host, and of this one's pid namespace: of its first thread. */
 const char *hd_process_state(int32_t process);
 

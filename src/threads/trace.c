@@ -42,7 +42,7 @@
 
 enum { BLOCK_RECORDS = 256, MAX_BLOCKS = HD_TRACE_EVENTS / BLOCK_RECORDS };
 
-typedef enum kind { POST, PUBLISHED, SEEN, CHUNK, DONE, LEG, SENT, TAKEN } kind_t;
+typedef enum kind { POST, PUBLISHED, DECIDED, SEEN, CHUNK, DONE, LEG, SENT, TAKEN } kind_t;
 
 typedef struct record {
     uint64_t at; /* ticks; of a chunk or a message: when it began */
@@ -54,7 +54,7 @@ typedef struct record {
         const char *algorithm; /* LEG */
     };
     union {
-        const char *name; /* POST, LEG: type; PUBLISHED: plan */
+        const char *name; /* POST, LEG: type; PUBLISHED, DECIDED: plan */
         uint64_t id;      /* SENT, TAKEN */
     };
     union {
@@ -207,6 +207,10 @@ void hd_trace_published(const void *op, const char *plan, uint64_t k) {
     add(&(record_t){.at = hd_ticks(), .op = op, .name = plan, .number = k, .kind = PUBLISHED});
 }
 
+void hd_trace_decided(const void *op, const char *plan) {
+    add(&(record_t){.at = hd_ticks(), .op = op, .name = plan, .kind = DECIDED});
+}
+
 void hd_trace_seen(const void *op) {
     add(&(record_t){.at = hd_ticks(), .op = op, .kind = SEEN});
 }
@@ -283,6 +287,7 @@ void hd_trace_process(uint32_t number, uint32_t processes) {
 /* One post of one operation. */
 typedef struct span {
     const record_t *post, *published, *done; /* the last two may be NULL */
+    const char *plan;                        /* the last one that was told; NULL: none was */
     const record_t *const *events;           /* its records after POST, in order of time */
     size_t n_events;
     uint64_t seen, end; /* ticks */
@@ -358,6 +363,9 @@ static span_t cut(const record_t *const *all, size_t n, size_t *at, uint64_t las
         span.n_events++;
         if (r->kind == PUBLISHED) {
             span.published = r;
+            span.plan = r->name;
+        } else if (r->kind == DECIDED) {
+            span.plan = r->name;
         } else if (r->kind == DONE) {
             span.done = r;
             span.end = r->at;
@@ -537,7 +545,7 @@ static void write_span(writer_t *w, const span_t *span, uint32_t row) {
     }
     begin_span(w, span->post->name, row, span->post->at, span->end);
     fprintf(w->file, "\"bytes\":%llu,\"plan\":\"%s\"", (unsigned long long)span->post->number,
-            span->published ? span->published->name : "none");
+            span->plan ? span->plan : "none");
     if (span->published) {
         fprintf(w->file, ",\"k\":%llu", (unsigned long long)span->published->number);
     }

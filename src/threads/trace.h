@@ -54,6 +54,8 @@ static inline bool hd_trace_is_on(void) {
 void hd_trace_post(const void *op, const char *name, uint64_t bytes, uint64_t team, uint32_t ep);
 /* Its lane is visible to its peers. plan: how it runs, of hd_trace_keep. */
 void hd_trace_published(const void *op, const char *plan, uint64_t k);
+/* All have arrived, and only now it is known how it runs: instead of what was said before. */
+void hd_trace_decided(const void *op, const char *plan);
 /* Is there a timeline? The hooks are on, too, where ThreadSanitizer watches. */
 bool hd_trace_records(void);
 /* A text like this one, for ever: there are few different ones, and of too many the same one stands

@@ -28,7 +28,7 @@ static hd_peer_t *add_peer(uint64_t number) {
     hd_peer_t *peer = hd_alloc(alignof(hd_peer_t), sizeof(*peer));
     cr_assert(peer);
     *peer = (hd_peer_t){.token = {number, 1}, .net = net, .next = net->peers};
-    peer->who = (hd_net_who_t){.pid = (uint32_t)number, .host = "there"};
+    peer->who = (hd_who_t){.pid = (uint32_t)number, .host = "there"};
     net->peers = peer;
     cr_assert(hd_gossip_meet(net, peer->token));
     return peer;

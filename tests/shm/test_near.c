@@ -7,8 +7,11 @@
 #include "team/team.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <heddle/heddle.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 TestSuite(near, .timeout = 120);
 
@@ -80,6 +83,66 @@ Test(near, data_of_a_middle_size_follow_those_before_them) {
     cr_expect_gt(near, ROUNDS / 3 * N); /* once it was tried */
     run_t plain = {.count = MIDDLE, .rounds = ROUNDS, .plain = {[1] = true}};
     cr_expect_eq(found("far", plain), 0);
+}
+
+/* --- what is told of it ----------------------------------------------------------------------- */
+
+/* Does the timeline of such a run have an exchange that has this plan? */
+static bool tells(run_t run, const char *plan) {
+    static char text[1 << 20];
+    char path[] = "/tmp/test_near_XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    setenv("HEDDLE_TRACE", path, 1);
+    (void)found("far", run);
+    unsetenv("HEDDLE_TRACE");
+    fd = open(path, O_RDONLY); /* it is another file now */
+    cr_assert_geq(fd, 0);
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    cr_assert_gt(length, 0);
+    text[length] = '\0';
+    close(fd);
+    unlink(path);
+    return strstr(text, plan) != NULL;
+}
+
+Test(near, a_timeline_tells_what_was_near_and_what_was_far) {
+    run_t heaps = {.count = LARGE, .rounds = 3}, plain = {.count = LARGE, .rounds = 3};
+    plain.plain[1] = true;
+    cr_expect(tells(heaps, "\"plan\":\"near in windows of "));
+    cr_expect(tells(heaps, "\"plan\":\"far in windows of "), "the heaps' first exchange");
+    cr_expect(tells(plain, "\"plan\":\"far in windows of "));
+    cr_expect_not(tells(plain, "\"plan\":\"near"));
+}
+
+static void look_at_heaps(heddle_ep_t *ep, void *arg) {
+    hd_group_t *group = heddle_ep_team(ep)->group;
+    hd_text_t before = {0}, mapped = {0}, missed = {0};
+    bool looks = heddle_ep_index(ep) == 0;
+    heddle_barrier(ep);
+    uint32_t other = group->home_of[1];
+    if (looks) {
+        hd_reach_say(group->reach, other, &before);
+    }
+    heddle_barrier(ep);
+    gather_all(ep, arg);
+    if (looks) {
+        hd_reach_say(group->reach, other, &mapped);
+        for (uint32_t slot = 1; slot < HD_REACH_SLOTS; slot++) {
+            hd_reach_miss(group->reach, slot, "has died");
+        }
+        hd_reach_say(group->reach, other, &missed);
+        cr_expect_str_eq(before.line, "near where all buffers lie in heaps (none of it so far)");
+        cr_expect_str_eq(mapped.line, "near where all buffers lie in heaps (1 of its 1 mapped)");
+        cr_expect_str_eq(missed.line, "not near: a heap of it can't be mapped: it has died");
+    }
+}
+
+Test(near, it_is_told_whether_heaps_are_mapped_and_why_not) {
+    run_t run = {.count = LARGE, .rounds = 3};
+    setenv("HEDDLE_DEBUG_MAPPINGS", "far", 1);
+    cr_assert_eq(heddle_run(N, look_at_heaps, &run), UCC_OK);
 }
 
 /* --- leaning ---------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 TestSuite(pull, .timeout = 120);
@@ -41,12 +42,20 @@ static hd_op_t op_of(hd_group_t *group) {
     return (hd_op_t){.group = group, .call = {.type = HD_SCATTER}};
 }
 
+/* What people are told of how that mapping gets far data. */
+static void expect_told(const hd_group_t *group, uint32_t mapping, const char *what) {
+    hd_text_t text = {0};
+    hd_pull_say(group, mapping, &text);
+    cr_expect_not_null(strstr(text.line, what), "%s", text.line);
+}
+
 static void reads(hd_group_t *group) {
     uint64_t from[4] = {1, 2, 3, 4}, to[4] = {0};
     hd_op_t op = op_of(group);
     for (uint32_t mapping = 0; mapping < N; mapping++) {
         cr_expect(hd_pull_reads(group, group->home_of[mapping]));
     }
+    expect_told(group, group->home_of[1], "far: kernel from 1 bytes on");
     cr_expect_eq(hd_pull(&op, group->home_of[1], to, (uintptr_t)from, sizeof(to)), UCC_OK);
     cr_expect_arr_eq(to, from, sizeof(to));
 }
@@ -98,6 +107,8 @@ static void is_another(heddle_ep_t *ep, void *arg) {
     if (me == 0) {
         hd_pull_try(group);
         cr_expect_not(hd_pull_reads(group, group->mapping.number));
+        expect_told(group, group->mapping.number, "far: windows (not by the kernel: memory of ");
+        expect_told(group, group->mapping.number, ": it has another pid here)");
     }
     heddle_barrier(ep);
     group->token[0] -= me == 1;
@@ -105,6 +116,7 @@ static void is_another(heddle_ep_t *ep, void *arg) {
 
 static void does_not_read(hd_group_t *group) {
     cr_expect_not(hd_pull_reads(group, group->mapping.number));
+    expect_told(group, group->mapping.number, "far: windows (not by the kernel: PULL_MIN=inf)");
 }
 
 Test(pull, a_process_is_known_by_what_is_in_its_memory) {

@@ -271,3 +271,42 @@ Test(processes, what_is_no_trace_is_not_merged) {
     cr_expect_not_null(strstr(out, "is no trace"), "%s", out);
     free(out);
 }
+
+/* --- by which way processes reach each other -------------------------------------------------- */
+
+/* Runs heddle_info --processes in this environment: each of the texts is there. */
+static void expect_ways(const char *environment, unsigned n, const char *const texts[]) {
+    char command[512], *out;
+    snprintf(command, sizeof(command), "%s $INFO --processes %u 2>&1", environment, n);
+    cr_expect_eq(shell(command, &out), 0, "%s", out);
+    for (; *texts; texts++) {
+        cr_expect_not_null(strstr(out, *texts), "no '%s' in %s", *texts, out);
+    }
+    free(out);
+}
+
+Test(processes, info_tells_of_processes_that_share_memory_what_is_near_and_what_is_far) {
+    expect_ways("HEDDLE_NODE=y HEDDLE_PULL_MIN=inf", 3,
+                (const char *[]){"large data to process 0 (host ", "large data to process 2 (host ",
+                                 ": near where all buffers lie in heaps (",
+                                 " of its 1 mapped); far: windows (not by the kernel: "
+                                 "PULL_MIN=inf)\n",
+                                 NULL}); /* how many are mapped by then, nobody says */
+    expect_ways("HEDDLE_NODE=y", 2,
+                (const char *[]){") from process 1: near where all",
+                                 ") from process 0: near where all", "); far: ", NULL});
+}
+
+Test(processes, info_tells_why_processes_use_the_network) {
+    expect_ways("HEDDLE_NODE=n", 2,
+                (const char *[]){") from process 1: network, as NODE is n in one of them\n",
+                                 ") from process 0: network, as NODE is n in one of them\n", NULL});
+    expect_ways("HEDDLE_NODE=y HEDDLE_DEBUG_NODES=2", 4,
+                (const char *[]){") from process 1: network, as they count as different hosts",
+                                 ") from process 2: far: windows (the team has processes of other "
+                                 "hosts)\n",
+                                 "large data to process 3 (host ", NULL});
+    expect_ways(
+        "HEDDLE_NODE=y HEDDLE_DEBUG_NODES=2 HEDDLE_REPRODUCIBLE=placement", 4,
+        (const char *[]){") from process 2: network, as REPRODUCIBLE=placement, and", NULL});
+}
