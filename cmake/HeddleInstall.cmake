@@ -5,6 +5,7 @@
 #   lib/libheddle.so* (or libheddle.a)       the library
 #   lib/pkgconfig/heddle.pc, lib/cmake/heddle/   for builds that ask for heddle
 #   lib/libheddle_bootstrap.so*, lib/pkgconfig/heddle-bootstrap.pc   if it is built; CMake: heddle::bootstrap
+#   lib/libheddle_malloc.so                  if it is built: for LD_PRELOAD, not to be linked with
 #   lib/libheddle_shmem.so*, lib/heddle/shmem_start.o, lib/pkgconfig/heddle-shmem.pc, bin/{shmemrun,oshcc,oshc++}
 #                                            if they are built; CMake: heddle::shmem. Its headers are in include/heddle/shmem:
 #                                            another OpenSHMEM has some of the same names
@@ -30,6 +31,10 @@ install(TARGETS heddle EXPORT heddleTargets
 
 if(TARGET heddle_cuda)
     install(TARGETS heddle_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_SKIP)
+endif()
+
+if(TARGET heddle_malloc)
+    install(TARGETS heddle_malloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/heddle)

@@ -13,7 +13,10 @@
 #include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "malloc/seam.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,7 +43,7 @@ typedef struct heap {
     size_t bytes;
     uint64_t name[2];
     int fd;
-    piece_t *piece;
+    piece_t *piece; /* NULL: libheddle_malloc's, which knows its blocks */
     uint32_t n, room;
 } heap_t;
 
@@ -49,7 +52,7 @@ hd_heaps_t hd_heaps;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static heap_t heaps[HD_HEAPS]; /* of the same numbers as hd_heaps */
 static hd_heap_view_t *views;
-static bool told_none;
+static bool told_none, has_asked;
 static size_t hopeless = SIZE_MAX; /* for so many bytes, no heap could be had */
 static hd_fork_hook_t fork_hook;
 
@@ -65,6 +68,10 @@ static void inherited(hd_fork_hook_t *self) {
     for (uint32_t i = atomic_load_explicit(&hd_heaps.first, memory_order_relaxed); i < n; i++) {
         close(heaps[i].fd);
         heaps[i].fd = -1;
+        if (!heaps[i].piece) { /* the child has its own there, and may adopt that */
+            hd_heaps.at[i].bytes = 0;
+            has_asked = false;
+        }
         hd_free(heaps[i].piece);
     }
     atomic_store_explicit(&hd_heaps.first, n, memory_order_relaxed);
@@ -147,6 +154,17 @@ static bool draw_name(uint64_t name[2]) {
     return getrandom(name, 2 * sizeof(*name), 0) == 2 * sizeof(*name) && (name[0] | name[1]) != 0;
 }
 
+/* The next heap: what is not its segment's is there. */
+static void count(heap_t *heap, const hd_node_segment_t *segment) {
+    uint32_t n = (uint32_t)(heap - heaps);
+    heap->bytes = segment->bytes;
+    heap->fd = segment->fd;
+    hd_heaps.at[n].base = (uintptr_t)heap->base;
+    hd_heaps.at[n].bytes = heap->bytes;
+    /* release: the entry; pairs with hd_heap_find */
+    atomic_store_explicit(&hd_heaps.n, n + 1, memory_order_release);
+}
+
 /* One more heap; NULL: there is none to be had. */
 static heap_t *make_heap(size_t least) {
     enum { PIECES = 64 };
@@ -163,16 +181,43 @@ static heap_t *make_heap(size_t least) {
         hd_free(heap->piece);
         return NULL;
     }
-    heap->bytes = segment.bytes;
-    heap->fd = segment.fd;
     heap->room = PIECES;
     heap->n = 1; /* the first piece begins at 0, and is free */
-    hd_heaps.at[n].base = (uintptr_t)heap->base;
-    hd_heaps.at[n].bytes = heap->bytes;
-    /* release: the entry; pairs with hd_heap_find */
-    atomic_store_explicit(&hd_heaps.n, n + 1, memory_order_release);
+    count(heap, &segment);
     hd_debug("a heap of %zu bytes at %p", heap->bytes, (void *)heap->base);
     return heap;
+}
+
+/* Under the lock. */
+static void adopt(void) {
+    hd_malloc_ask_fn *ask;
+    hd_malloc_heap_t theirs;
+    hd_node_segment_t segment;
+    /* relaxed: written under the lock */
+    uint32_t n = atomic_load_explicit(&hd_heaps.n, memory_order_relaxed);
+    *(void **)&ask = dlsym(RTLD_DEFAULT, HD_MALLOC_ASK);
+    if (!ask || n == HD_HEAPS || !draw_name(heaps[n].name)) {
+        return;
+    }
+    int fd = ask(HD_MALLOC_VERSION, &theirs) == 0 ? fcntl(theirs.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (fd < 0 || hd_segment_adopt(fd, theirs.bytes, &segment) != UCC_OK) {
+        hd_info(
+            "libheddle_malloc is loaded, but has no heap: the buffers that it gives are private");
+        return;
+    }
+    heaps[n].base = theirs.base;
+    count(&heaps[n], &segment);
+    hd_info("libheddle_malloc's heap of %zu bytes is at %p", theirs.bytes, theirs.base);
+}
+
+void hd_heap_adopt(void) {
+    watch_forks();
+    pthread_mutex_lock(&lock);
+    if (!has_asked) {
+        has_asked = true;
+        adopt();
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* --- pieces ----------------------------------------------------------------------------------- */
@@ -335,12 +380,16 @@ bool hd_heap_free(void *block) {
     }
     pthread_mutex_lock(&lock);
     heap_t *heap = &heaps[number];
+    bool mine = heap->piece;
     uint32_t i = piece_at(heap, at);
     bool known = i < heap->n && heap->piece[i].used;
     if (known) {
         give(heap, i);
     }
     pthread_mutex_unlock(&lock);
+    if (!mine) {
+        return false;
+    }
     if (!known) {
         hd_error("%p is not the beginning of a block of a heap", block);
     }

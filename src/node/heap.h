@@ -65,6 +65,11 @@ bool hd_heap_free(void *block);
 /* Does this address lie in a heap of this process, if an inherited one? */
 bool hd_heap_has(const void *address);
 
+/* Counts the heap of libheddle_malloc, if that is preloaded: its blocks are found from then on, and
+ * the other processes may fetch it; hd_heap_alloc and hd_heap_free pass over it. Asks once in a
+ * process. */
+void hd_heap_adopt(void);
+
 /* Of a heap of this process. */
 void hd_heap_name(uint32_t heap, uint64_t name[2]);
 /* The segment of this process's heap of that name; its descriptor stays the heap's. False: there

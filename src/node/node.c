@@ -1,4 +1,5 @@
 /* node.c: a node from its making to its end (node.h). */
+#include "node/heap.h"
 #include "node/internal.h"
 
 #include "core/debug.h"
@@ -97,6 +98,7 @@ ucc_status_t hd_node_open(uint64_t layout, const uint64_t door[2], hd_node_t **m
     node->layout = layout;
     node->epoll = node->listener = node->timer = -1;
     node->rings_at = UINT64_MAX;
+    hd_heap_adopt();
     hd_fork_guard(hd_node_mutex());
     hd_fork_watch(&node->fork_hook, abandon);
     hd_node_lock();

@@ -592,7 +592,7 @@ static bool say_round(const hd_op_t *op, hd_text_t *text) {
         said = hd_net_leg_awaits(crossing->team, &ferry->leg[d].leg, text);
     }
     /* relaxed: ordered by the exchange's word */
-    uint64_t at = atomic_load_explicit(&table_of(op->group)[a].at, memory_order_relaxed);
+    uint64_t at = atomic_load_explicit(&table_of(op->group)->at[a], memory_order_relaxed);
     return said || say_carrier(op, at_place(op->group, at), text);
 }
 

@@ -2,6 +2,7 @@
  * change their process's limits: each has its own.
  */
 #include "../support/random.h"
+#include "malloc/seam.h"
 #include "node/heap.h"
 #include "two.h"
 
@@ -272,6 +273,84 @@ Test(heap, a_childs_heaps_are_its_own) {
     uint8_t *next = hd_heap_alloc(1000);
     cr_expect_eq(hd_heap_find(next, &offset), 0);
     cr_expect(next < block || next >= block + HUGE);
+}
+
+/* --- libheddle_malloc's ----------------------------------------------------------------------- */
+
+static hd_malloc_heap_t preloaded = {.fd = -1};
+
+/* What the library finds when it looks for libheddle_malloc's. */
+hd_malloc_ask_fn heddle_malloc_heap;
+int heddle_malloc_heap(uint32_t version, hd_malloc_heap_t *heap) {
+    cr_expect_eq(version, HD_MALLOC_VERSION);
+    *heap = preloaded;
+    return preloaded.fd >= 0 ? 0 : -1;
+}
+
+static void preload(hd_node_segment_t *segment) {
+    cr_assert_eq(hd_segment_create(HUGE, segment), UCC_OK);
+    cr_assert_eq(hd_segment_map(segment, NULL, &preloaded.base), UCC_OK);
+    preloaded.bytes = segment->bytes;
+    preloaded.fd = segment->fd;
+}
+
+Test(heap, a_preloaded_one_is_found_and_fetched_and_nothing_else) {
+    hd_node_segment_t segment;
+    uint64_t of[2];
+    size_t offset;
+    preload(&segment);
+    uint8_t *theirs = preloaded.base, *mine = hd_heap_alloc(1000);
+    cr_expect_eq(hd_heap_find(theirs, &offset), HD_HEAP_NONE);
+    hd_node_close(opened());
+    cr_expect_eq(hd_heap_find(theirs + 5, &offset), 1);
+    cr_expect_eq(offset, 5);
+    hd_segment_close(&segment); /* it has a descriptor of its own */
+    segment = segment_of(1, of);
+    hd_heap_view_t *view = hd_heap_view_map(of, &segment);
+    theirs[HUGE - 1] = 3;
+    cr_expect_eq(view->base[HUGE - 1], 3);
+    hd_heap_view_drop(view);
+    cr_expect_not(hd_heap_free(theirs)); /* it is free()'s */
+    for (int i = 0; i < 3; i++) {
+        uint8_t *block = hd_heap_alloc(10 * HUGE);
+        cr_expect(block < theirs || block >= theirs + HUGE);
+    }
+    cr_expect(hd_heap_free(mine));
+    hd_heap_adopt(); /* which it is already */
+    cr_expect_eq(hd_heap_find(theirs, &offset), 1);
+}
+
+Test(heap, a_childs_preloaded_one_is_another_at_the_same_place) {
+    hd_node_segment_t segment;
+    uint64_t of[2], before[2];
+    size_t offset;
+    preload(&segment);
+    hd_node_close(opened());
+    uint8_t *theirs = preloaded.base;
+    cr_assert_eq(hd_heap_find(theirs, &offset), 0);
+    hd_heap_name(0, before);
+    pid_t child = fork();
+    if (child == 0) {
+        bool fine = hd_heap_find(theirs, &offset) == HD_HEAP_NONE && !hd_heap_free(theirs);
+        hd_node_close(opened());
+        fine = fine && hd_heap_find(theirs, &offset) == 1;
+        hd_heap_name(1, of);
+        _exit(fine && memcmp(of, before, sizeof(of)) != 0 ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+    cr_expect_eq(hd_heap_find(theirs, &offset), 0);
+}
+
+Test(heap, a_preloaded_one_that_may_shrink_is_refused) {
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    size_t offset;
+    preloaded = (hd_malloc_heap_t){.bytes = HUGE, .fd = memfd_create("other", MFD_CLOEXEC)};
+    cr_assert(preloaded.fd >= 0 && ftruncate(preloaded.fd, HUGE) == 0);
+    preloaded.base = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, preloaded.fd, 0);
+    hd_node_close(opened());
+    cr_expect_eq(hd_heap_find(preloaded.base, &offset), HD_HEAP_NONE);
 }
 
 /* --- heddle_alloc ----------------------------------------------------------------------------- */
