@@ -216,6 +216,7 @@ Test(bootstrap_teams, the_network_uses_the_devices_that_are_named) {
     if (!find_device(name)) {
         cr_skip_test("there is no device but the loopback one");
     }
+    setenv("HEDDLE_NODE", "n", 1);
     setenv("HEDDLE_NET_DEVICES", name, 1);
     job_t *job = contexts_with(NULL); /* for the process, by the environment */
     expect_all(job);
@@ -230,6 +231,7 @@ Test(bootstrap_teams, the_network_uses_the_devices_that_are_named) {
 }
 
 Test(bootstrap_teams, devices_that_are_not_there_are_refused_by_name) {
+    setenv("HEDDLE_NODE", "n", 1);
     job_t *job = contexts_with("lo,nosuch0");
     for (uint32_t i = 0; i < 2; i++) {
         const report_t *report = &job->report[i];

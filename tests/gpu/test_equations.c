@@ -23,6 +23,7 @@ static hd_device_table_t table = {.host = &host, .device = &device, .capacity = 
 static hd_device_late_t late = {.block = &host, .ticket = 4};
 static hd_device_part_t part;
 static hd_op_t op;
+static hd_group_t group;
 static char any;
 
 static void setup(void) {
@@ -38,6 +39,7 @@ static void setup(void) {
     line->table = &table;
     line->late = line->late_last = &late;
     team.devices = devices;
+    team.group = &group;
     op.team = &team;
     op.device = &part;
     for (int i = 0; i < HD_SIDES; i++) {

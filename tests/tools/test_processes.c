@@ -94,7 +94,7 @@ Test(processes, messages_and_bytes_of_a_call_are_counted) {
         "alltoall,1024,8,3.0000,3.0000,3.0000,12288.00,12288.00,12288.00"};
     char *out;
     int status =
-        shell("d=$(mktemp -d); $PERF --processes 4 -n 2 -b 1K -e 1K --messages "
+        shell("d=$(mktemp -d); HEDDLE_NODE=n $PERF --processes 4 -n 2 -b 1K -e 1K --messages "
               "--csv $d/csv barrier bcast allreduce allgather alltoall >$d/out 2>&1; s=$?; "
               "cat $d/out $d/csv; rm -rf $d; exit $s",
               &out);
@@ -161,7 +161,8 @@ Test(processes, a_launcher_says_who_they_are) {
 
 Test(processes, info_shows_what_ucx_has_selected_and_the_plans_among_them) {
     char *out;
-    int status = shell("HEDDLE_NET_TLS=tcp HEDDLE_NET_LANES=2 $INFO --processes 3 2>&1", &out);
+    int status =
+        shell("HEDDLE_NODE=n HEDDLE_NET_TLS=tcp HEDDLE_NET_LANES=2 $INFO --processes 3 2>&1", &out);
     cr_expect_eq(status, 0, "%s", out);
     cr_expect_not_null(strstr(out, "process 2: endpoints 2\n"), "%s", out);
     cr_expect_not_null(strstr(out, "over 2 lanes"), "%s", out);
@@ -223,11 +224,12 @@ Test(processes, info_says_which_processes_can_not_be_asked) {
 /* A barrier among 3 processes is 6 messages. */
 Test(processes, traces_of_all_processes_become_one_with_an_arrow_for_each_message) {
     char *out;
-    int status = shell("type python3 >/dev/null && set -e; d=$(mktemp -d); "
-                       "HEDDLE_TRACE=$d/t-%p.json $PERF --processes 3 -n 2 -i 4 --warmup 0 "
-                       "--no-reference barrier >/dev/null; "
-                       "$TRACE merge -o $d/all.json $d/t-*.json; " READ_ALL "; rm -rf $d",
-                       &out);
+    int status =
+        shell("type python3 >/dev/null && set -e; d=$(mktemp -d); "
+              "HEDDLE_NODE=n HEDDLE_TRACE=$d/t-%p.json $PERF --processes 3 -n 2 -i 4 --warmup 0 "
+              "--no-reference barrier >/dev/null; "
+              "$TRACE merge -o $d/all.json $d/t-*.json; " READ_ALL "; rm -rf $d",
+              &out);
     unsigned begun = 0, ended = 0, across = 0;
     cr_expect_eq(status, 0, "%s", out);
     cr_assert_eq(sscanf(out, "arrows %u %u %u", &begun, &ended, &across), 3, "%s", out);
