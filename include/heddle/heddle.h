@@ -646,8 +646,8 @@ ucc_status_t heddle_team_get_thread_mode(ucc_team_h team, ucc_thread_mode_t *mod
  *  endpoint ep holds its team. UCC_ERR_NOT_FOUND if that endpoint attached none, or as long as not
  *  all have joined (but the caller's own part is known at once).
  *      Of an endpoint of another process: where processes share memory (HEDDLE_NODE) and the part
- *  lies in a heap (symmetric_bytes, or heddle_alloc()), where this process has it mapped; a call may
- *  take some milliseconds. It stays memory as long as the caller holds its team, even if
+ *  lies in a heap (symmetric_bytes, or heddle_alloc()), where this process has it mapped; a call
+ *  may take some milliseconds. It stays memory as long as the caller holds its team, even if
  *  the other process dies. Elsewhere UCC_ERR_NOT_SUPPORTED; UCC_ERR_NO_RESOURCE if it can't be
  *  mapped. */
 ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, size_t *bytes);
@@ -668,9 +668,9 @@ ucc_status_t heddle_team_memory(ucc_team_h team, uint64_t ep, void **address, si
 /** Memory for buffers. Its pages are placed on the NUMA node of the thread that touches them first,
  *  and are huge ones where the system gives these. What is in it is not said, unless
  *  HEDDLE_ALLOC_TOUCH is given. Any thread; before any team exists, too.
- *      Unless HEDDLE_NODE=n, or with HEDDLE_ALLOC_NEAR, it comes from a heap that other processes of this
- *  user can map when they meet it in a collective; if there is none (no memfd, descriptor or
- *  address space), and otherwise, it is private memory. The first collectives with buffers in a
+ *      Unless HEDDLE_NODE=n, or with HEDDLE_ALLOC_NEAR, it comes from a heap that other processes
+ *  of this user can map when they meet it in a collective; if there is none (no memfd, descriptor
+ *  or address space), and otherwise, it is private memory. The first collectives with buffers in a
  *  heap that a peer has not mapped yet take the other way.
  *      In the child of a fork, memory of a heap is the parent's: both see what either writes.
  *  @param [in]  bytes  0 counts as 1
@@ -753,9 +753,9 @@ ucc_status_t heddle_watch_wait(const char *who, const char *whom, double waited,
 ucc_status_t heddle_team_print_ways(FILE *stream, ucc_team_h team);
 
 /** Prints what this process knows of a team: which endpoints live in which process,
- *  heddle_team_print_ways(), and for each other process the transports that UCX has selected for each lane, and for what. A connection
- *  over which nothing has been sent is not there yet, and one may still change until the first
- *  messages have come.
+ *  heddle_team_print_ways(), and for each other process the transports that UCX has selected for
+ *  each lane, and for what. A connection over which nothing has been sent is not there yet, and one
+ *  may still change until the first messages have come.
  *  @return UCC_ERR_INVALID_PARAM: stream is NULL, or the team is not active */
 ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team);
 

@@ -1,5 +1,5 @@
-/* heap.c: heddle_alloc and its like: memory out of a heap (node/heap.h), or private memory. Which of
- * the two a block is, its address tells.
+/* heap.c: heddle_alloc and its like: memory out of a heap (node/heap.h), or private memory. Which
+ * of the two a block is, its address tells.
  */
 #include "api/api.h"
 #include "core/config.h"

@@ -1,6 +1,6 @@
-/* heaps.h: heaps of a team's other processes, on their way to this one. What the team's members want
- * (shm/reach.h) is fetched over the node's connections and mapped, by the thread that watches them
- * (kin.c), while whoever wanted it goes on without. */
+/* heaps.h: heaps of a team's other processes, on their way to this one. What the team's members
+ * want (shm/reach.h) is fetched over the node's connections and mapped, by the thread that watches
+ * them (kin.c), while whoever wanted it goes on without. */
 #ifndef HD_FORM_HEAPS_H
 #define HD_FORM_HEAPS_H
 

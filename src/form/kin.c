@@ -119,8 +119,8 @@ static bool has_left(const hd_kin_t *kin, uint32_t p) {
     return left;
 }
 
-/* Nobody of a process does anything in a team any more. (One that says what nobody says, or can't be
- * connected to, may still be there.) */
+/* Nobody of a process does anything in a team any more. (One that says what nobody says, or can't
+ * be connected to, may still be there.) */
 static bool has_ended(hd_node_state_t state) {
     return state == HD_NODE_DIED || state == HD_NODE_LEFT || state == HD_NODE_ABSENT;
 }

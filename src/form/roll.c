@@ -398,8 +398,8 @@ static hd_obstacle_t obstacle_told(const hd_roll_t *roll, uint32_t by, uint32_t 
     return o;
 }
 
-/* The processes of that node become nodes of their own. What parts it first is why: others then lack
- * it, too. */
+/* The processes of that node become nodes of their own. What parts it first is why: others then
+ * lack it, too. */
 static void part_node(hd_roll_t *roll, uint32_t node, hd_obstacle_t why) {
     for (uint32_t p = node; p < roll->span->processes; p++) {
         if (roll->node_of[p] != node) {
@@ -415,8 +415,8 @@ static void part_node(hd_roll_t *roll, uint32_t node, hd_obstacle_t why) {
     }
 }
 
-/* All have told a number; one who lacks what the others count on parts the node of its process. Returns UCC_OK, or why a
- * member can't go on (logged). */
+/* All have told a number; one who lacks what the others count on parts the node of its process.
+ * Returns UCC_OK, or why a member can't go on (logged). */
 static ucc_status_t read_numbers(hd_roll_t *roll) {
     if (!roll->span) {
         return hd_roll_blame(roll, roll->mine.number, (int32_t)roll->trouble);
@@ -472,8 +472,8 @@ static uint64_t name_of_node(const hd_roll_t *roll) {
     return roll->nodes == 1 ? serial : hd_hash_mix(serial, roll->node_of[roll->span->mine]);
 }
 
-/* For the meeting of this process's members, of which the first to come does it. NULL: no memory.
- * */
+/* For the meeting of this process's members, of which the first to come does it. NULL: no
+ * memory. */
 static void *begin_kin(void *arg) {
     const hd_roll_t *roll = arg;
     const hd_span_t *all = roll->of_endpoints ? roll->of_endpoints : roll->span;

@@ -181,7 +181,8 @@ static inline bool hd_roll_is_mixed(const hd_roll_t *roll) {
 }
 /* And is this process one of the former? Then roll->kin has the group of its node. */
 bool hd_roll_has_node(const hd_roll_t *roll);
-/* Called in the end: returns, by process, why it shares no memory with this one. NULL: no memory. */
+/* Called in the end: returns, by process, why it shares no memory with this one. NULL: no
+ * memory. */
 hd_obstacle_t *hd_roll_obstacles(const hd_roll_t *roll);
 /* Called in the end: returns the processes as the net knows them, by number, in one block with
  * their addresses, which is the caller's then (hd_free). */

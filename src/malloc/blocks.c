@@ -1,6 +1,6 @@
-/* blocks.c: see internal.h. A bin has the free extents of about one length; of the bins whose extents
- * are all long enough, the first that has one gives it. So nothing is searched for, and what was never
- * used, which is the longest, is cut last.
+/* blocks.c: see internal.h. A bin has the free extents of about one length; of the bins whose
+ * extents are all long enough, the first that has one gives it. So nothing is searched for, and
+ * what was never used, which is the longest, is cut last.
  */
 #include "internal.h"
 

@@ -1,15 +1,15 @@
-/* internal.h: libheddle_malloc, which is preloaded, and gives a program's large blocks from memory that
- * the other processes of the node can map. It knows nothing of libheddle, which asks it (seam.h), and
- * calls nothing that could allocate.
+/* internal.h: libheddle_malloc, which is preloaded, and gives a program's large blocks from memory
+ * that the other processes of the node can map. It knows nothing of libheddle, which asks it
+ * (seam.h), and calls nothing that could allocate.
  *
  *     malloc.c    malloc, free, and their like: large blocks are the heap's, others the C library's
  *     memory.c    the heap: a memfd; and what becomes of it in the child of a fork
  *     blocks.c    which parts of it are blocks: numbers alone, no memory is touched
  *
- * WHAT IS KNOWN OF BLOCKS LIES OUTSIDE THEM, in private memory, for two reasons. Another process that
- * writes into the heap, as it may, spoils data, and never the allocator. And at a fork, the heap is
- * copied while other threads may write into their blocks; the child's copy of these may be torn, as
- * its users' locks see to, but what is known of blocks comes over whole, under the lock.
+ * WHAT IS KNOWN OF BLOCKS LIES OUTSIDE THEM, in private memory, for two reasons. Another process
+ * that writes into the heap, as it may, spoils data, and never the allocator. And at a fork, the
+ * heap is copied while other threads may write into their blocks; the child's copy of these may be
+ * torn, as its users' locks see to, but what is known of blocks comes over whole, under the lock.
  */
 #ifndef HD_MALLOC_INTERNAL_H
 #define HD_MALLOC_INTERNAL_H
@@ -52,8 +52,8 @@ typedef struct hd_run {
 
 /* extent: n entries, all zero. n < 2^24 + 1. */
 void hd_blocks_init(hd_blocks_t *blocks, hd_extent_t *extent, uint32_t n);
-/* Where so many units begin (at least 1), a multiple of align, a power of two. HD_NO_BLOCK: there is
- * no room. */
+/* Where so many units begin (at least 1), a multiple of align, a power of two. HD_NO_BLOCK: there
+ * is no room. */
 uint32_t hd_blocks_take(hd_blocks_t *blocks, uint32_t units, uint32_t align);
 /* Of the block that begins there. 0: none does. */
 uint32_t hd_blocks_units(const hd_blocks_t *blocks, uint32_t at);

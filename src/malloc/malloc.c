@@ -1,5 +1,5 @@
-/* malloc.c: the functions that a program calls: blocks of HD_LARGE bytes and more are the heap's, if
- * it has room; all others are the C library's, by names under which it is always there, so that
+/* malloc.c: the functions that a program calls: blocks of HD_LARGE bytes and more are the heap's,
+ * if it has room; all others are the C library's, by names under which it is always there, so that
  * nothing is to be found first.
  *
  * operator new and what else allocates call these.

@@ -11,11 +11,11 @@
  *                 its blocks can be freed, and no new one is had
  *     in_parent   the copy is dropped
  *
- * The library is initialised before all others, so its handlers are the last before the fork and the
- * first behind it: nobody's handler sees the child without its heap. And the heap is not inherited
- * (MADV_DONTFORK): the child of a system call that runs no handlers lacks it, and ends where it
- * touches it; in no case does it write into its parent's. Children that share their parent's memory
- * (vfork, posix_spawn) see the heap as their parent does.
+ * The library is initialised before all others, so its handlers are the last before the fork and
+ * the first behind it: nobody's handler sees the child without its heap. And the heap is not
+ * inherited (MADV_DONTFORK): the child of a system call that runs no handlers lacks it, and ends
+ * where it touches it; in no case does it write into its parent's. Children that share their
+ * parent's memory (vfork, posix_spawn) see the heap as their parent does.
  *
  * Everything is under one lock, but for the question whether an address lies in the heap.
  */

@@ -1,5 +1,5 @@
-/* seam.h: what libheddle asks libheddle_malloc, when it is preloaded: where its heap lies. The two are
- * found by the name of this function (dlsym), and need not be of one version.
+/* seam.h: what libheddle asks libheddle_malloc, when it is preloaded: where its heap lies. The two
+ * are found by the name of this function (dlsym), and need not be of one version.
  */
 #ifndef HD_MALLOC_SEAM_H
 #define HD_MALLOC_SEAM_H

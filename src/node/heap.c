@@ -1,6 +1,6 @@
-/* heap.c: see heap.h. A heap is cut into PIECES, one after the other, each a block or free. They are
- * known by where they begin, in one array that is sorted by that and lies in private memory: what
- * another process writes into a heap is its users' loss alone. Two free pieces never touch.
+/* heap.c: see heap.h. A heap is cut into PIECES, one after the other, each a block or free. They
+ * are known by where they begin, in one array that is sorted by that and lies in private memory:
+ * what another process writes into a heap is its users' loss alone. Two free pieces never touch.
  *
  * Blocks are few and large, so a search for a free piece walks the array, and a change of it moves
  * what comes behind.

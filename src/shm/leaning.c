@@ -1,6 +1,6 @@
-/* leaning.c: see leaning.h. Several threads may use an endpoint, and note what they see in any order. An
- * exchange that leaves the ring is older than depth / 2 by then, for whoever publishes: the one that
- * takes its place has been published. */
+/* leaning.c: see leaning.h. Several threads may use an endpoint, and note what they see in any
+ * order. An exchange that leaves the ring is older than depth / 2 by then, for whoever publishes:
+ * the one that takes its place has been published. */
 #include "shm/leaning.h"
 
 #include "core/hash.h"

@@ -1,12 +1,12 @@
-/* leaning.h: among members that are apart, data of a middle size are staged, though they would better
- * be DIRECT if all reached all buffers (near.c). Whether they do is known only when all have arrived,
- * and who publishes has to know which way all others go. So all go by what is over:
+/* leaning.h: among members that are apart, data of a middle size are staged, though they would
+ * better be DIRECT if all reached all buffers (near.c). Whether they do is known only when all
+ * have arrived, and who publishes has to know which way all others go. So all go by what is over:
  *
  *     A member LEANS to near for number k of a board if the last exchange up to k - depth / 2 that
  *     went by far.c was near.
  *
- * All exchanges up to there are over for whoever publishes k (types.h, the window), and were near or
- * not for all members alike: so all lean alike. Now and then, by k, all lean to near without a
+ * All exchanges up to there are over for whoever publishes k (types.h, the window), and were near
+ * or not for all members alike: so all lean alike. Now and then, by k, all lean to near without a
  * reason, to find out. On the path MIXED each source decides for itself, by what it saw last.
  */
 #ifndef HD_SHM_LEANING_H

@@ -498,10 +498,10 @@ static bool recurs(const label_t *label) {
     return label->class == HD_MATCH_TAG || label->class == HD_MATCH_ACTIVE_SET;
 }
 
-/* By a member that is about to join, where several processes share the board and others are told its
- * exchange's name. Each process counts the uses that it takes part in: an exchange has members in
- * all the processes that tell its name, and each joins those of one label in their order, so that
- * all come to the same numbers. False: no memory (logged). */
+/* By a member that is about to join, where several processes share the board and others are told
+ * its exchange's name. Each process counts the uses that it takes part in: an exchange has members
+ * in all the processes that tell its name, and each joins those of one label in their order, so
+ * that all come to the same numbers. False: no memory (logged). */
 static bool name_here(hd_match_t *match, hd_board_t *board) {
     const label_t *label = &board->entry->label;
     if (!match->group->outside || !recurs(label)) {

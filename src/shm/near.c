@@ -2,11 +2,12 @@
  * heaps that all of them have mapped: the engine's work (engine.c, work.c), on addresses of each
  * process's own.
  *
- * A member shows where its buffers are in its lane, or, on the path MIXED, in its slice, as words of
- * reach.h, with the heaps that its process reaches; in any exchange that may go by windows (far.c), so that a slice never tells of
- * an older one. Who has seen all arrive compares: the exchange is NEAR if all words are heaps', and
- * each heap is in reach of every process. All members see the same words, so all decide alike. If
- * it is not, it goes by windows, and what was not in reach is asked for.
+ * A member shows where its buffers are in its lane, or, on the path MIXED, in its slice, as words
+ * of reach.h, with the heaps that its process reaches; in any exchange that may go by windows
+ * (far.c), so that a slice never tells of an older one. Who has seen all arrive compares: the
+ * exchange is NEAR if all words are heaps', and each heap is in reach of every process. All
+ * members see the same words, so all decide alike. If it is not, it goes by windows, and what was
+ * not in reach is asked for.
  *
  * The first of a process to decide translates all words, for all of that process (hd_far_t.work).
  * Of a v type, a member also shows its counts and displacements, as they are read by whoever copies
@@ -500,7 +501,8 @@ static bool work_on(hd_op_t *op, step_t *step, uint32_t s) {
                               : work_on_claimed(op, &step->work, s);
 }
 
-/* Few members: my slice, then what the others have left of theirs; over when every slice says so. */
+/* Few members: my slice, then what the others have left of theirs; over when every slice says
+ * so. */
 static ucc_status_t work_flat(hd_op_t *op, step_t *step) {
     uint32_t slices = op->plan.slices, chunks = 0; /* bounded: others use this context, too */
     hd_slice_t *unfinished = NULL;

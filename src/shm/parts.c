@@ -2,8 +2,8 @@
  *
  * Whether members of several processes may write into each other's parts (put.c) is decided once,
  * before the first operation, and for all: each process maps the heaps of all parts, and says so
- * when it has; the last one to say so decides that they may. Who can't, or does not see that come in
- * time (a process may be stopped), decides that they may not. The first decision counts.
+ * when it has; the last one to say so decides that they may. Who can't, or does not see that come
+ * in time (a process may be stopped), decides that they may not. The first decision counts.
  */
 #include "shm/parts.h"
 

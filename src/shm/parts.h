@@ -16,8 +16,8 @@ void hd_part_show(hd_group_t *group, uint32_t ep);
  * in no heap; UCC_INPROGRESS: the heap is being mapped; UCC_ERR_NO_RESOURCE: it can't be. */
 ucc_status_t hd_part_find(hd_group_t *group, uint32_t ep, void **address, size_t *bytes);
 
-/* All have joined, and nobody of this mapping knows it yet. True: it has to be found out whether all
- * processes reach all parts; then hd_parts_look is called until it says that this is known. */
+/* All have joined, and nobody of this mapping knows it yet. True: it has to be found out whether
+ * all processes reach all parts; then hd_parts_look is called until it says that this is known. */
 bool hd_parts_begin(hd_group_t *group);
 bool hd_parts_look(hd_group_t *group);
 static inline bool hd_parts_are_awaited(const hd_group_t *group) {

@@ -104,9 +104,9 @@ typedef struct hd_plan {
  * of the whole team; the rest of place is not looked at. The group is complete. */
 hd_plan_t hd_plan_here(const struct hd_group *group, const hd_call_t *call,
                        const struct hd_place *place);
-/* Among members that are apart: is what such a plan does STAGED, but would not be if all reached all
- * buffers? What is done instead; and of one on the path MIXED, may this member's data go out DIRECT,
- * too? */
+/* Among members that are apart: is what such a plan does STAGED, but would not be if all reached
+ * all buffers? What is done instead; and of one on the path MIXED, may this member's data go out
+ * DIRECT, too? */
 bool hd_plan_leans(const struct hd_group *group, const hd_call_t *call,
                    const struct hd_place *place, const hd_plan_t *plan);
 hd_plan_t hd_plan_direct(const struct hd_group *group, const hd_call_t *call,

@@ -1,7 +1,8 @@
-/* put.c: one-sided bcast, allgather and alltoall into the team's symmetric memory, among threads, or
- * among processes that have all parts of it mapped (parts.c). Every member said that its buffers lie there and may be touched before it posts (HEDDLE_COLL_FLAG_SYMMETRIC
- * and _READY), so the source writes straight into its peers' buffers, whether they have entered or
- * not, and its lane only says that the data is there. One copy, one synchronization, at any size.
+/* put.c: one-sided bcast, allgather and alltoall into the team's symmetric memory, among threads,
+ * or among processes that have all parts of it mapped (parts.c). Every member said that its
+ * buffers lie there and may be touched before it posts (HEDDLE_COLL_FLAG_SYMMETRIC and _READY), so
+ * the source writes straight into its peers' buffers, whether they have entered or not, and its
+ * lane only says that the data is there. One copy, one synchronization, at any size.
  *
  * A buffer has the same offset in every member's part of the memory (group->region): it is part of
  * the signature, so that a member with another one is found, if too late for what was overwritten.
@@ -21,9 +22,9 @@
  * done with it before it has seen the lane that its writer publishes after writing. So whoever left
  * before that will never take part.
  *
- * A process that is killed while a member of it writes never counts that one out again. Nobody waits
- * for members of a process that is known to have ended; for those of one that is stopped, all wait.
- */
+ * A process that is killed while a member of it writes never counts that one out again. Nobody
+ * waits for members of a process that is known to have ended; for those of one that is stopped,
+ * all wait. */
 #include "shm/reach.h"
 #include "shm/internal.h"
 

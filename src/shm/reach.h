@@ -58,7 +58,8 @@ bool hd_reach_take(hd_reach_t *reach, hd_reach_slot_t *slot);
 /* By that one: it is mapped (the view is the reach's from now on), or can't be had (NULL). */
 void hd_reach_give(hd_reach_t *reach, uint32_t slot, hd_heap_view_t *view);
 
-/* By the same: why it can't be had, as if "it" stood before that; a constant. Then it is given NULL. */
+/* By the same: why it can't be had, as if "it" stood before that; a constant. Then it is given
+ * NULL. */
 void hd_reach_miss(hd_reach_t *reach, uint32_t slot, const char *why);
 /* For people: how it is about heaps of that mapping's process. Any thread. */
 void hd_reach_say(const hd_reach_t *reach, uint32_t process, hd_text_t *text);

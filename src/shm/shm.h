@@ -279,8 +279,8 @@ size_t hd_far_most(const hd_group_t *group, const hd_call_t *call, uint32_t n);
 
 /* --- put.c: one-sided variants into symmetric memory ------------------------------------------ */
 
-/* Does every member reach all parts of the memory? The same at all, from when the group is complete.
- */
+/* Does every member reach all parts of the memory? The same at all, from when the group is
+ * complete. */
 bool hd_put_reaches(const hd_group_t *group);
 /* The buffer lies in every member's part of the memory. */
 bool hd_put_fits(const hd_op_t *op, const uint8_t *buffer, size_t bytes);

@@ -266,8 +266,8 @@ static const char *state_of(const hd_group_t *group, uint32_t e, int32_t thread)
     return hd_who_thread_state(group, home_of(group, e), thread);
 }
 
-/* What is known of member e's thread. Whoever joined it need not be who uses it. answers: the caller
- * does not wait itself, but answers who asks. */
+/* What is known of member e's thread. Whoever joined it need not be who uses it. answers: the
+ * caller does not wait itself, but answers who asks. */
 static void add_thread(hd_text_t *text, const hd_group_t *group, uint32_t e, bool answers) {
     /* relaxed: only told */
     int32_t thread = atomic_load_explicit(&shared_of(group, e)->thread, memory_order_relaxed);

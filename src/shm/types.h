@@ -86,8 +86,8 @@ typedef struct hd_expose {
     const hd_call_t *call;
 } hd_expose_t;
 
-/* Where a member's buffers are, as those of other processes know them (near.c): words of reach.h, and
- * the slots that its process reaches. */
+/* Where a member's buffers are, as those of other processes know them (near.c): words of reach.h,
+ * and the slots that its process reaches. */
 typedef struct hd_near {
     uint64_t src, dst, reach;
 } hd_near_t;
@@ -441,7 +441,7 @@ struct hd_group {
         void *address;
         size_t bytes;
         bool owned;
-    } * region; /* by endpoint: the team's memory, where it is here; shared, but with other processes */
+    } * region; /* by endpoint: the memory of the team, where it is here; of other processes, too */
     int arrival, tree_choice;  /* configuration, for seal */
     _Atomic uint32_t complete; /* all have joined; trees and arrival are decided */
     /* of a group with something outside: all have joined; and how many of this and that are ready

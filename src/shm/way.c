@@ -1,6 +1,6 @@
 /* way.c: by which way large data of another process of the node come to this one, for people. It
- * decides nothing: near.c, far.c and pull.c do, and what kept them from a better way is asked there.
- */
+ * decides nothing: near.c, far.c and pull.c do, and what kept them from a better way is asked
+ * there. */
 #include "shm/internal.h"
 #include "shm/reach.h"
 

@@ -116,8 +116,8 @@ static uint64_t place_of(hd_group_t *group, table_t *table, uint32_t a) {
     return at;
 }
 
-/* Takes an area that no exchange has, and sets its number and where it lies. UCC_INPROGRESS: all are
- * taken, or there is no memory for more. UCC_ERR_NO_MEMORY: there is none for the first one. */
+/* Takes an area that no exchange has, and sets its number and where it lies. UCC_INPROGRESS: all
+ * are taken, or there is no memory for more. UCC_ERR_NO_MEMORY: there is none for the first one. */
 static ucc_status_t find_area(hd_group_t *group, table_t *table, uint32_t *number, uint64_t *at) {
     bool more = true; /* there may be memory for one that has none */
     for (uint32_t a = 0; a < HD_FERRY_AREAS; a++) {

@@ -19,12 +19,12 @@
  *
  * What each counts, it writes itself, and all look at it:
  *     filled(i), combined(i), taken(i)   of member i: so many rounds
- *     done[d]                            1 + the last round of slot d that has been carried: by that
- *                                        round's leg
+ *     done[d]                            1 + the last round of slot d that has been carried: by
+ * that                                        round's leg
  * Member i fills round r when all have taken round r - DEPTH. Combining and carrying r need
  * filled > r of all (combined > r, of a reduction); taking it, done[r % DEPTH] = r + 1. So nobody
- * writes into a slot that others still read, and the leg of round r starts when that of r - DEPTH is
- * over. By induction on the lowest round that not all have taken, something can always be done.
+ * writes into a slot that others still read, and the leg of round r starts when that of r - DEPTH
+ * is over. By induction on the lowest round that not all have taken, something can always be done.
  *
  * Which bytes these are, ferry_rounds.c knows; areas and legs, and how an operation lives, ferry.c.
  */

@@ -260,7 +260,8 @@ void hd_flight_follow(hd_op_t *op);
 uint8_t hd_flight_pump(hd_op_t *op);
 void hd_flight_closed(hd_op_t *op, ucc_status_t why);
 
-/* --- ferry.c (ferry.h): what crosses nodes with several processes --------------------------------------- */
+/* --- ferry.c (ferry.h): what crosses nodes with several processes
+ * --------------------------------------- */
 
 /* Returns the plan of an operation of a crossing that has nodes. */
 hd_plan_t hd_ferry_plan(const hd_op_t *op);
@@ -304,8 +305,8 @@ void hd_swap_compose(const hd_swap_t *swap, const hd_reducer_t *reducer, void *r
 /* Returns where in the results those of a local member begin, and sets *bytes to their size. */
 size_t hd_swap_takes(const hd_span_t *span, const hd_call_t *call, uint32_t member, size_t *bytes);
 
-/* flight.c: returns the name that all processes know the operation's exchange by, among those of the
- * span. */
+/* flight.c: returns the name that all processes know the operation's exchange by, among those of
+ * the span. */
 hd_net_key_t hd_exchange_key(const hd_op_t *op, const hd_span_t *span);
 
 #endif

@@ -181,8 +181,8 @@ struct hd_crossing {
     hd_nodes_t *nodes;
     _Atomic(hd_nodes_t *) node_sets; /* of active sets, as `sets` */
     uint64_t *labels;                /* of the group, which does not free them then */
-    /* by area (ferry.c), NULL: not needed yet; there if there are nodes. And, of a process that is a
-     * node, the areas' memory */
+    /* by area (ferry.c), NULL: not needed yet; there if there are nodes. And, of a process that is
+     * a node, the areas' memory */
     _Atomic(hd_outer_memory_t *) *ferry;
     _Atomic(hd_ferry_block_t *) ferry_blocks;
     bool placement;      /* reductions must have the bits of one process, wherever endpoints live */
@@ -223,9 +223,10 @@ struct hd_crossing {
 
 /* Makes a crossing and hangs it on a group that nobody has joined yet. node_of: by process, any
  * numbers that tell nodes apart, if the group is a node's; NULL: it is a process's. process: the
- * span's processes, by number. origin: where the team comes from, and in_origin its endpoints' numbers
- * there; NULL, both: from nowhere. On success the span, the caller's reference to the net and
- * in_origin belong to the crossing, and the labels (the user's names of endpoints) to the group. */
+ * span's processes, by number. origin: where the team comes from, and in_origin its endpoints'
+ * numbers there; NULL, both: from nowhere. On success the span, the caller's reference to the net
+ * and in_origin belong to the crossing, and the labels (the user's names of endpoints) to the
+ * group. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32_t *node_of,
                                 hd_net_t *net, uint64_t wire, const hd_net_process_t *process,
                                 uint64_t *labels, uint32_t terms, hd_origin_t *origin,
@@ -264,7 +265,8 @@ void hd_crossing_abort(hd_crossing_t *crossing, ucc_status_t why);
  * other processes are told, of which nothing more is to be expected. */
 void hd_crossing_leave(hd_crossing_t *crossing, uint64_t last);
 
-/* ferry_rounds.c: most bytes of an element that can be reduced by the user's operation in a team with nodes. */
+/* ferry_rounds.c: most bytes of an element that can be reduced by the user's operation in a team
+ * with nodes. */
 size_t hd_ferry_most(const hd_crossing_t *crossing);
 /* swap.c: returns the plan of an operation that crosses processes; op->span, op->place, op->n and
  * op->me are set. numbered: it has a number of the main board. */
