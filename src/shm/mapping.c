@@ -129,7 +129,7 @@ size_t hd_mapping_first(uint32_t n) {
 static bool can_be_far(void) {
     bool can = hd_park_init_far();
     if (!can) {
-        hd_error("the system has no membarrier that reaches other processes: a team's memory can't "
+        hd_info("the system has no membarrier that reaches other processes: a team's memory can't "
                  "be mapped more than once");
     }
     return can;
@@ -152,7 +152,11 @@ hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, si
     }
     base = base ? base : make(bytes, here, &segment);
     if (!base) {
-        hd_error("no memory of %zu bytes that can be mapped %u times", bytes, n);
+        if (by_processes) { /* they have another way */
+            hd_info("no memory of %zu bytes that %u processes can map", bytes, n);
+        } else {
+            hd_error("no memory of %zu bytes that can be mapped %u times", bytes, n);
+        }
         return NULL;
     }
     hd_group_t *group = begin(base, segment.bytes, n, number);
@@ -173,11 +177,11 @@ hd_group_t *hd_mapping_of(const hd_node_segment_t *segment, uint32_t n, uint32_t
     }
     uint8_t *base = bytes % page_size() == 0 && bytes >= least ? map(segment) : NULL;
     if (!base) {
-        hd_error("%zu bytes of another process can't be mapped as a team's memory", bytes);
+        hd_info("%zu bytes of another process can't be mapped as a team's memory", bytes);
         return NULL;
     }
     if (charter_at(base)->mappings != n) {
-        hd_error("memory of another process is no team's of %u processes", n);
+        hd_info("memory of another process is no team's of %u processes", n);
         unmap(base, bytes);
         return NULL;
     }

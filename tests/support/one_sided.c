@@ -133,6 +133,8 @@ one_sided_t *one_sided_open(const one_sided_params_t *params) {
                                    : k;
         e->src = heaps_alloc(ONE_SIDED_BYTES, e->index % 2 == 0);
         e->dst = heaps_alloc(ONE_SIDED_BYTES, e->index % 2 == 0);
+        memset(e->src, 0, ONE_SIDED_BYTES); /* tests see what has arrived */
+        memset(e->dst, 0, ONE_SIDED_BYTES);
         e->work = must_alloc(1, ONE_SIDED_WORK);
         make_context(w, e);
     }
