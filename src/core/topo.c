@@ -21,6 +21,9 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 
 #include "core/log.h"
 #include "core/mem.h"
@@ -250,6 +253,15 @@ fail:
     return status;
 }
 
+/* Has this process no other thread? False if that is not known. */
+static bool is_alone(void) {
+#if __has_include(<sys/single_threaded.h>)
+    return __libc_single_threaded;
+#else
+    return false;
+#endif
+}
+
 /* Points hwloc at a description instead of the machine. */
 static int use_description(hwloc_topology_t hw, const char *description) {
     if (description[0] == '<') {
@@ -274,11 +286,24 @@ static void ask_few(hwloc_topology_t hw) {
     }
 }
 
+/* As hwloc begins, it loads its plugins with all that these need (X11, OpenCL), though we ask none
+ * of them: ten times the time of all the rest. Only the environment keeps it from that, and may be
+ * changed only while there is no other thread that could look at it. */
+static int begin(hwloc_topology_t *hw, bool few) {
+    static const char path[] = "HWLOC_PLUGINS_PATH";
+    bool forbids = few && is_alone() && !getenv(path) && setenv(path, "/nowhere", 0) == 0;
+    int failed = hwloc_topology_init(hw);
+    if (forbids) {
+        unsetenv(path);
+    }
+    return failed;
+}
+
 static ucc_status_t read_topology(const char *description, bool few, hd_topo_t **out) {
     hwloc_topology_t hw;
     ucc_status_t status;
 
-    if (hwloc_topology_init(&hw) != 0) {
+    if (begin(&hw, few) != 0) {
         hd_error("hwloc does not start");
         return UCC_ERR_NO_MEMORY;
     }

@@ -130,7 +130,7 @@ static bool can_be_far(void) {
     bool can = hd_park_init_far();
     if (!can) {
         hd_info("the system has no membarrier that reaches other processes: a team's memory can't "
-                 "be mapped more than once");
+                "be mapped more than once");
     }
     return can;
 }

@@ -365,3 +365,18 @@ Test(mem, the_nth_allocation_can_be_made_to_fail) {
     hd_alloc_fail_after(-1);
     hd_free(first);
 }
+
+/* --- plugins of hwloc ------------------------------------------------------------------------- */
+
+Test(topo, of_the_machine_leaves_the_environment_as_it_is) {
+    static const char path[] = "HWLOC_PLUGINS_PATH";
+    hd_topo_t *topo = NULL;
+    unsetenv(path);
+    cr_assert_eq(hd_topo_create(NULL, &topo), UCC_OK);
+    hd_topo_destroy(topo);
+    cr_expect_null(getenv(path));
+    setenv(path, "/some/where", 1);
+    cr_assert_eq(hd_topo_create(NULL, &topo), UCC_OK);
+    hd_topo_destroy(topo);
+    cr_expect_str_eq(getenv(path), "/some/where");
+}
