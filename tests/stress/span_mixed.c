@@ -82,6 +82,7 @@ static coll_case_t draw(const mix_t *mix, uint64_t k) {
     }
     c.process_of = mix->world->process_of;
     c.process = mix->process->me;
+    c.host = process_hosts(mix->process);
     c.by_nodes = true;
     return c;
 }

@@ -61,7 +61,7 @@ void batch_add(batch_t *batch, const coll_case_t *c) {
     own.process_of = batch->world->process_of;
     own.by_nodes = batch->params.world.form == WORLD_OOB || batch->params.world.form == WORLD_GROUP;
     const process_t *process = batch->params.world.process;
-    own.host = process != NULL && process->shape->host[0] != 0 ? process->shape->host : NULL;
+    own.host = process != NULL ? process_hosts(process) : NULL;
     own.process = own.process_of != NULL ? batch->params.world.process->me : 0;
     own.times = own.times > 0 ? own.times : batch->params.times;
     if (own.seed == 0) {

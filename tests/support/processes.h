@@ -61,6 +61,11 @@ typedef struct outcome {
     uint64_t value[SHAPE_MOST_PROCESSES][PROCESS_VALUES]; /* as the processes left them */
 } outcome_t;
 
+/* By process, its host; NULL: all are on the caller's. */
+static inline const uint32_t *process_hosts(const process_t *process) {
+    return process->shape->host[0] != 0 ? process->shape->host : NULL;
+}
+
 /* Processes of one machine that are run from now on talk over the network. */
 void processes_use_network(void);
 /* Else they share memory, as they do unless the environment forbids it. */
