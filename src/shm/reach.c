@@ -235,7 +235,7 @@ void hd_reach_say(const hd_reach_t *reach, uint32_t process, hd_text_t *text) {
         }
         const char *missed = atomic_load_explicit(&reach->why[i], memory_order_relaxed);
         met++;
-        mapped += reached >> i & 1;
+        mapped += (uint32_t)(reached >> i & 1);
         why = missed ? missed : why;
     }
     if (why) {
