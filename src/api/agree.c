@@ -85,11 +85,6 @@ static ucc_status_t start_who(heddle_agreement_t *a) {
     return reduce(a, a->left, a->who, 2, UCC_OP_MAX);
 }
 
-/* NULL: all live in this process. */
-static const hd_span_t *span_of(ucc_team_h team) {
-    return team->crossing ? team->crossing->span : hd_kin_span(team->group);
-}
-
 /* The number in the agreement's team of endpoint i of the attempt's. */
 static uint64_t number_of(const heddle_agreement_t *a, uint32_t i) {
     if (a->left->crossing) {
@@ -98,7 +93,7 @@ static uint64_t number_of(const heddle_agreement_t *a, uint32_t i) {
     if (hd_kin_span(a->left->group)) {
         return hd_kin_in_origin(a->left->group)[i];
     }
-    const hd_span_t *span = span_of(a->team);
+    const hd_span_t *span = hd_form_span(a->team->group);
     return hd_span_endpoint(span, span->mine, i); /* only they are left */
 }
 
@@ -184,7 +179,7 @@ static ucc_status_t fail(heddle_agreement_t *a, ucc_status_t why) {
 static uint32_t count_leavers(const heddle_agreement_t *a) {
     const hd_crossing_t *crossing = a->team->crossing;
     uint32_t n = 0;
-    for (uint32_t p = 0; p < span_of(a->team)->processes; p++) {
+    for (uint32_t p = 0; p < hd_form_span(a->team->group)->processes; p++) {
         n +=
             crossing ? hd_net_team_has_left(crossing->team, p) : hd_kin_has_left(a->team->group, p);
     }
@@ -352,7 +347,7 @@ static heddle_agreement_t *make(ucc_team_h team, uint64_t bits) {
 /* The endpoint's next agreement begins, in a team of one process or of several. */
 static ucc_status_t begin(heddle_agreement_t *a) {
     ucc_team_h team = a->team;
-    if (!span_of(team)) {
+    if (!hd_form_span(team->group)) {
         a->step = ALONE;
         a->draft->bits = a->bits;
         return reduce(a, team, &a->draft->bits, 1, UCC_OP_BAND);
@@ -485,7 +480,7 @@ ucc_status_t heddle_team_failed(ucc_team_h team, uint64_t *failed, uint64_t *n_f
         hd_net_look(crossing->net); /* hear what can be known of losses */
         hd_span_drain();
     }
-    const hd_span_t *span = span_of(team);
+    const hd_span_t *span = hd_form_span(team->group);
     for (uint32_t i = 0; span && i < team->n; i++) {
         if (hd_form_has_lost(team->group, span->process_of[i])) {
             if (failed) {

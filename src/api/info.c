@@ -187,7 +187,7 @@ ucc_status_t heddle_team_print_ways(FILE *stream, ucc_team_h team) {
     if (!hd_api_pointer(stream, "stream", __func__) || !hd_api_active_team(team, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
-    const hd_span_t *span = team->crossing ? team->crossing->span : hd_kin_span(team->group);
+    const hd_span_t *span = hd_form_span(team->group);
     uint32_t n = span ? span->processes : 1, first = 0;
     hd_who_t me = hd_who_am_i();
     for (uint32_t p = 0; span && p < n;) {
@@ -221,7 +221,7 @@ ucc_status_t heddle_team_print(FILE *stream, ucc_team_h team) {
         return UCC_ERR_INVALID_PARAM;
     }
     const hd_crossing_t *crossing = team->crossing;
-    const hd_span_t *span = crossing ? crossing->span : hd_kin_span(team->group);
+    const hd_span_t *span = hd_form_span(team->group);
     uint32_t here = span ? hd_span_count(span, span->mine) : team->group->n;
     fprintf(stream, "team of %u endpoints, %u of them in this process; the caller is endpoint %u\n",
             team->n, here, team->ep);

@@ -200,7 +200,7 @@ static ucc_status_t find_member(ucc_team_h team, uint64_t ep, const char *caller
         return UCC_ERR_INVALID_PARAM;
     }
     *member = hd_group_member(team->group, (uint32_t)ep);
-    const hd_span_t *span = team->crossing ? team->crossing->span : hd_kin_span(team->group);
+    const hd_span_t *span = hd_form_span(team->group);
     if (*member == team->group->n || (span && span->process_of[ep] != span->mine)) {
         hd_error("%s: ep %llu lives in another process", caller, (unsigned long long)ep);
         return UCC_ERR_NOT_SUPPORTED;

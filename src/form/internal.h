@@ -32,7 +32,7 @@ struct hd_forming {
     hd_form_step_t step;
     /* Without an exchange, only the label, span and net of the roll are set, and `all` is NULL. A
      * team in one process has no span. Whoever makes the group gives span and net to its
- * crossing. */
+     * crossing. */
     hd_roll_t roll;
     hd_group_config_t group_config; /* the roll's */
     /* as the net knows them; NULL: all live in this process, or in processes that share memory */
@@ -43,7 +43,7 @@ struct hd_forming {
     uint64_t wire; /* names a team of several processes */
     /* Of a team in several processes that share memory, made of members of a set: a reference to
      * the group in whose memory it is formed, and its processes. NULL, both: it is none of
- * these. */
+     * these. */
     hd_group_t *scope;
     hd_kin_process_t *kin_process;
     /* STEP_SPLIT of a parent whose processes share memory: to which this endpoint came, and by what

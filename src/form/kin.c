@@ -664,7 +664,7 @@ ucc_status_t hd_kin_test(hd_kin_t *kin) {
 
 hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin) {
     hd_obstacle_t none = {.kind = HD_OBSTACLE_MEMORY, .state = HD_NODE_NO_MEMORY};
-    return kin->obstacle.kind ? kin->obstacle : none;
+    return kin && kin->obstacle.kind ? kin->obstacle : none;
 }
 
 hd_group_t *hd_kin_found(hd_kin_t *kin) {

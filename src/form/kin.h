@@ -59,7 +59,7 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
  * scope, all have it, unless the team goes ahead. An error: it can't have it (logged at level
  * info). Any thread; also after the end, so that other processes get on. */
 ucc_status_t hd_kin_test(hd_kin_t *kin);
-/* After an error: who was in which state then, for people. */
+/* After an error: who was in which state then, for people. kin: NULL if there was no memory. */
 hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin);
 /* After UCC_OK, once: all processes have it. Returns the group with a reference. */
 hd_group_t *hd_kin_found(hd_kin_t *kin);
@@ -98,12 +98,16 @@ hd_origin_t *hd_kin_agreement(hd_group_t *group, uint64_t number);
 bool hd_kin_lacks_endpoint(const hd_group_t *group);
 bool hd_kin_lacks_all(const hd_group_t *group);
 
+/* Of a group: which endpoints of its team live in which process; NULL: all live in this one. */
+static inline const hd_span_t *hd_form_span(const hd_group_t *group) {
+    const hd_crossing_t *crossing = hd_group_crossing(group);
+    return crossing ? crossing->span : hd_kin_span(group);
+}
 /* Of a group whose team has several processes: is process p gone, without having left it? */
 bool hd_form_has_lost(const hd_group_t *group, uint32_t p);
 /* The number in the team of a process's i-th endpoint. */
 static inline uint32_t hd_form_number(const hd_group_t *group, uint32_t i) {
-    const hd_crossing_t *crossing = hd_group_crossing(group);
-    const hd_span_t *span = crossing ? crossing->span : hd_kin_span(group);
+    const hd_span_t *span = hd_form_span(group);
     return span ? hd_span_endpoint(span, span->mine, i) : i;
 }
 

@@ -517,10 +517,9 @@ static ucc_status_t share(hd_roll_t *roll) {
     if (status < 0) { /* nobody waits for it */
         hd_kin_refuse(roll->door, name_of_node(roll));
     }
-    hd_obstacle_t none = {.kind = HD_OBSTACLE_MEMORY, .state = HD_NODE_NO_MEMORY};
-    none = roll->kin && status < 0 ? hd_kin_obstacle(roll->kin) : none;
-    none.state = none.kind == HD_OBSTACLE_MANY ? HD_NODE_STATES : none.state;
-    roll->account.bytes = status == UCC_OK ? HD_ROLL_HAS : obstacle_to_tell(&none);
+    hd_obstacle_t why = hd_kin_obstacle(roll->kin);
+    why.state = why.kind == HD_OBSTACLE_MANY ? HD_NODE_STATES : why.state;
+    roll->account.bytes = status == UCC_OK ? HD_ROLL_HAS : obstacle_to_tell(&why);
     roll->step = HD_ROLL_SHARED;
     return tell(roll);
 }

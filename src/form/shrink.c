@@ -50,7 +50,7 @@ static source_t source_of(ucc_team_h parent, hd_origin_t *origin) {
     hd_crossing_t *crossing = parent->crossing;
     hd_group_t *group = parent->group;
     source_t source = {.group = group, .crossing = crossing};
-    source.span = crossing ? crossing->span : hd_kin_span(group);
+    source.span = hd_form_span(group);
     source.own = crossing ? crossing->origin : hd_kin_origin(group);
     source.in_origin = crossing ? crossing->in_origin : hd_kin_in_origin(group);
     source.origin = origin ? origin : source.own;
