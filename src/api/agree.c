@@ -177,11 +177,9 @@ static ucc_status_t fail(heddle_agreement_t *a, ucc_status_t why) {
 }
 
 static uint32_t count_leavers(const heddle_agreement_t *a) {
-    const hd_crossing_t *crossing = a->team->crossing;
     uint32_t n = 0;
     for (uint32_t p = 0; p < hd_form_span(a->team->group)->processes; p++) {
-        n +=
-            crossing ? hd_net_team_has_left(crossing->team, p) : hd_kin_has_left(a->team->group, p);
+        n += hd_form_has_left(a->team->group, p);
     }
     return n;
 }

@@ -709,8 +709,9 @@ const hd_kin_process_t *hd_kin_processes(const hd_group_t *group) {
     return kin_of(group)->process;
 }
 
-bool hd_kin_has_left(const hd_group_t *group, uint32_t p) {
-    return has_left(kin_of(group), p);
+bool hd_form_has_left(const hd_group_t *group, uint32_t p) {
+    const hd_crossing_t *crossing = hd_group_crossing(group);
+    return crossing ? hd_net_team_has_left(crossing->team, p) : has_left(kin_of(group), p);
 }
 
 /* Process p of the kin: has this process lost it, or one of the others, which has said so before it

@@ -81,8 +81,6 @@ const hd_span_t *hd_kin_span(const hd_group_t *group);
 uint64_t hd_kin_wire(const hd_group_t *group);
 /* Those processes, by the span's numbers. */
 const hd_kin_process_t *hd_kin_processes(const hd_group_t *group);
-/* Of such a group: has process p left the team? */
-bool hd_kin_has_left(const hd_group_t *group, uint32_t p);
 /* What a group is made of, if it is made of those that are left of another one (form/shrink.c): by
  * whoever has found it, which gives the array and a reference to the origin. */
 void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin);
@@ -103,8 +101,10 @@ static inline const hd_span_t *hd_form_span(const hd_group_t *group) {
     const hd_crossing_t *crossing = hd_group_crossing(group);
     return crossing ? crossing->span : hd_kin_span(group);
 }
-/* Of a group whose team has several processes: is process p gone, without having left it? */
+/* Of a group whose team has several processes: is process p gone, without having left it? Has it
+ * left? */
 bool hd_form_has_lost(const hd_group_t *group, uint32_t p);
+bool hd_form_has_left(const hd_group_t *group, uint32_t p);
 /* The number in the team of a process's i-th endpoint. */
 static inline uint32_t hd_form_number(const hd_group_t *group, uint32_t i) {
     const hd_span_t *span = hd_form_span(group);

@@ -57,11 +57,6 @@ static source_t source_of(ucc_team_h parent, hd_origin_t *origin) {
     return source;
 }
 
-static bool has_left(const source_t *source, uint32_t p) {
-    return source->crossing ? hd_net_team_has_left(source->crossing->team, p)
-                            : hd_kin_has_left(source->group, p);
-}
-
 /* The survivors, for those that come from one of the teams. */
 typedef struct view {
     const survivors_t *survivors;
@@ -118,7 +113,7 @@ static void *decide(void *arg) {
         bool lost = p != span->mine && hd_form_has_lost(source->group, p);
         if (lost && source->crossing) {
             hd_net_team_tell_loss(source->crossing->team, p);
-        } else if (!lost && (!agrees || !has_left(source, p))) {
+        } else if (!lost && (!agrees || !hd_form_has_left(source->group, p))) {
             s->left[s->n++] = in_origin(source, i);
         }
     }
