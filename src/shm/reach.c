@@ -28,10 +28,9 @@ struct hd_reach {
     hd_lock_t lock;          /* guards what follows, and taking slots */
     _Atomic uint64_t wanted; /* slots, as bits; looked at without the lock, too */
     uint64_t taken;
-    _Atomic uint64_t failed; /* slots that can't be had, as bits; read without the lock, too */
-    bool is_full;            /* no slot was left */
+    bool is_full; /* no slot was left */
     hd_heap_view_t *view[HD_REACH_SLOTS];
-    const char *_Atomic why[HD_REACH_SLOTS]; /* of those that can't be had; for people */
+    const char *_Atomic why[HD_REACH_SLOTS]; /* it can't be had, for people; NULL: it may be */
     void (*serve)(void *arg);
     void *arg;
     _Atomic uint64_t lost[(HD_FAR_MOST + 63) / 64]; /* processes, as bits */
@@ -146,8 +145,9 @@ void *hd_reach_at(const hd_reach_t *reach, uint64_t word) {
 }
 
 bool hd_reach_has_failed(const hd_reach_t *reach, uint64_t word) {
-    /* relaxed: only the bit matters */
-    return (atomic_load_explicit(&reach->failed, memory_order_relaxed) & hd_reach_bit(word)) != 0;
+    /* relaxed: a constant, with which nothing else comes */
+    return atomic_load_explicit(&reach->why[(word >> HD_REACH_SHIFT) % HD_REACH_SLOTS],
+                                memory_order_relaxed) != NULL;
 }
 
 bool hd_reach_holds(const hd_reach_t *reach, uint64_t word, size_t bytes) {
@@ -213,8 +213,10 @@ void hd_reach_give(hd_reach_t *reach, uint32_t slot, hd_heap_view_t *view) {
         reach->view[slot] = view;
         add(reach, slot, view->base, view->bytes);
     } else {
-        /* relaxed: nothing comes with it */
-        atomic_fetch_or_explicit(&reach->failed, UINT64_C(1) << slot, memory_order_relaxed);
+        const char *none = NULL; /* if nobody has said more */
+        /* relaxed, both: see hd_reach_has_failed */
+        atomic_compare_exchange_strong_explicit(&reach->why[slot], &none, "has no room here",
+                                                memory_order_relaxed, memory_order_relaxed);
     }
 }
 
