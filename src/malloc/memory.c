@@ -20,6 +20,7 @@
  * Everything is under one lock, but for the question whether an address lies in the heap.
  */
 #include "internal.h"
+#include "memfd.h"
 #include "seam.h"
 
 #include <errno.h>
@@ -34,19 +35,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
-#endif
-
 #define MIB ((size_t)1 << 20)
-#define GIB ((size_t)1 << 30)
 
 /* Bytes. */
-#define HUGE_PAGE  (2 * MIB)
-#define LEAST_HEAP (64 * MIB)
-#define MOST_HEAP  (64 * GIB)
-#define STEP       (64 * MIB) /* by which it is opened */
-#define WIPE       MIB        /* more is not set to zero, but given back */
+#define STEP (64 * MIB) /* by which it is opened */
+#define WIPE MIB        /* more is not set to zero, but given back */
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) /* which libheddle insists on */
 
@@ -109,23 +102,13 @@ static void drop(file_t *f) {
     f->fd = -1;
 }
 
-static size_t most_of_a_file(void) {
-    struct rlimit limit;
-    bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < SIZE_MAX / 2;
-    return limited ? (size_t)limit.rlim_cur : SIZE_MAX / 2;
-}
-
 /* A memfd of so many bytes. False: none can be had. */
 static bool make_file(size_t bytes, file_t *f) {
-    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     struct stat stat;
-    if (bytes > most_of_a_file()) { /* ftruncate would end the process by SIGXFSZ */
+    if (bytes > hd_memfd_most()) { /* ftruncate would end the process by SIGXFSZ */
         return false;
     }
-    f->fd = memfd_create("heddle_malloc", flags | MFD_NOEXEC_SEAL);
-    if (f->fd < 0 && errno == EINVAL) { /* an older system does not know the flag */
-        f->fd = memfd_create("heddle_malloc", flags);
-    }
+    f->fd = hd_memfd("heddle_malloc");
     if (f->fd < 0) {
         return false;
     }
@@ -160,20 +143,6 @@ static bool is_strict(void) {
     return said && mode == '2';
 }
 
-/* As many as the machine has memory; less where the process's addresses are limited. */
-static size_t wished_bytes(void) {
-    struct rlimit limit;
-    size_t most = (size_t)sysconf(_SC_PHYS_PAGES) * HD_UNIT;
-    most = most < MOST_HEAP ? most : MOST_HEAP;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        limit.rlim_cur / 64 < most) {
-        most = (size_t)limit.rlim_cur / 64;
-    }
-    most = most > LEAST_HEAP ? most : LEAST_HEAP;
-    most = most < most_of_a_file() ? most : most_of_a_file();
-    return most / HUGE_PAGE * HUGE_PAGE;
-}
-
 static void *reserve(size_t bytes) {
     void *where = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return where == MAP_FAILED ? NULL : where;
@@ -186,15 +155,15 @@ static bool map_at(uint8_t *base, size_t bytes, int fd) {
 
 /* Addresses for so many bytes, where huge pages could be. */
 static uint8_t *find_place(size_t bytes) {
-    uint8_t *begin = reserve(bytes + HUGE_PAGE);
+    uint8_t *begin = reserve(bytes + HD_HUGE_PAGE);
     if (!begin) {
         return NULL;
     }
-    size_t before = (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE) % HUGE_PAGE;
+    size_t before = (HD_HUGE_PAGE - (uintptr_t)begin % HD_HUGE_PAGE) % HD_HUGE_PAGE;
     if (before > 0) {
         munmap(begin, before);
     }
-    munmap(begin + before + bytes, HUGE_PAGE - before);
+    munmap(begin + before + bytes, HD_HUGE_PAGE - before);
     return begin + before;
 }
 
@@ -205,7 +174,7 @@ static hd_extent_t *make_extents(size_t units) {
 }
 
 static void make_heap(void) {
-    size_t bytes = wished_bytes();
+    size_t bytes = hd_memfd_heap();
     state = HOPELESS;
     if (bytes == 0 || sysconf(_SC_PAGESIZE) != HD_UNIT || is_strict() || !make_file(bytes, &file)) {
         return;
@@ -279,7 +248,7 @@ static uint32_t take_units(size_t bytes, size_t alignment, uint32_t *zero) {
     if (state == NONE && is_ready) {
         make_heap();
     }
-    if (state != OPEN || bytes > bytes_of() || alignment > HUGE_PAGE) {
+    if (state != OPEN || bytes > bytes_of() || alignment > HD_HUGE_PAGE) {
         return HD_NO_BLOCK;
     }
     uint32_t units = units_for(bytes), align = units_for(alignment);

@@ -13,6 +13,7 @@
 #include "core/fork.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "malloc/memfd.h"
 #include "malloc/seam.h"
 
 #include <dlfcn.h>
@@ -21,17 +22,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
-#define GIB ((size_t)1 << 30)
-
 /* Bytes. A heap costs addresses in all processes that map it, and no memory before it is used. */
-#define HUGE_PAGE         (2 * MIB)
-#define LEAST_HEAP        (64 * MIB)
-#define MOST_HEAP         (64 * GIB) /* unless one block needs more */
-#define WORTH_GIVING_BACK MIB        /* of a block that is freed: its pages go to the system */
+#define WORTH_GIVING_BACK                                                                          \
+    ((size_t)1 << 20) /* of a block that is freed: its pages go to the system */
 
 typedef struct piece {
     size_t at; /* it ends where the next one begins */
@@ -91,31 +86,15 @@ static void watch_forks(void) {
 
 /* --- making heaps ----------------------------------------------------------------------------- */
 
-/* Bytes of a heap: as many as the machine has, so that one is enough; less where the process's
- * addresses are limited. */
-static size_t heap_bytes(size_t least) {
-    struct rlimit limit;
-    size_t most = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    most = most < MOST_HEAP ? most : MOST_HEAP;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        limit.rlim_cur / 64 < most) {
-        most = (size_t)limit.rlim_cur / 64;
-    }
-    most = most > LEAST_HEAP ? most : LEAST_HEAP;
-    most = most < hd_segment_most() ? most : hd_segment_most();
-    most = most / HUGE_PAGE * HUGE_PAGE;
-    return most > least ? most : least;
-}
-
 /* Maps the segment where huge pages could be. NULL: no memory (logged). */
 static uint8_t *map(const hd_node_segment_t *segment) {
-    size_t room = segment->bytes + HUGE_PAGE;
+    size_t room = segment->bytes + HD_HUGE_PAGE;
     void *got,
         *where = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (where == MAP_FAILED) {
         return NULL;
     }
-    uint8_t *begin = where, *base = (uint8_t *)up((uintptr_t)where, HUGE_PAGE);
+    uint8_t *begin = where, *base = (uint8_t *)up((uintptr_t)where, HD_HUGE_PAGE);
     uint8_t *end = base + segment->bytes;
     if (hd_segment_map(segment, base, &got) != UCC_OK) {
         munmap(where, room);
@@ -134,9 +113,10 @@ static uint8_t *map(const hd_node_segment_t *segment) {
 
 /* A segment that has room for a block, smaller than wished for if need be, and where it is. */
 static uint8_t *make_segment(size_t least, hd_node_segment_t *segment) {
-    size_t enough = up(least, HUGE_PAGE);
-    for (size_t bytes = heap_bytes(enough);;
-         bytes = bytes / 4 > enough ? up(bytes / 4, HUGE_PAGE) : enough) {
+    size_t enough = up(least, HD_HUGE_PAGE);
+    size_t wished = hd_memfd_heap(); /* one is enough, unless a block needs more */
+    for (size_t bytes = wished > enough ? wished : enough;;
+         bytes = bytes / 4 > enough ? up(bytes / 4, HD_HUGE_PAGE) : enough) {
         ucc_status_t status = hd_segment_create(bytes, segment);
         uint8_t *base = status == UCC_OK ? map(segment) : NULL;
         if (base) {
@@ -310,7 +290,7 @@ static void give(heap_t *heap, uint32_t i) {
 
 static size_t alignment_of(size_t bytes) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return bytes >= HUGE_PAGE ? HUGE_PAGE : bytes >= page ? page : HD_LINE_PAIR;
+    return bytes >= HD_HUGE_PAGE ? HD_HUGE_PAGE : bytes >= page ? page : HD_LINE_PAIR;
 }
 
 static void *alloc_locked(size_t bytes, size_t alignment) {

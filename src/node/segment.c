@@ -3,6 +3,7 @@
 
 #include "core/descriptors.h"
 #include "core/log.h"
+#include "malloc/memfd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,13 +11,9 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
-#endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
@@ -25,16 +22,6 @@ enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
     READ_ONLY = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE
 };
-
-/* An older system does not know the flag; a hardened one may insist on it. */
-static int make_file(void) {
-    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create("heddle", flags | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) {
-        fd = memfd_create("heddle", flags);
-    }
-    return fd;
-}
 
 static ucc_status_t status_of(int error) {
     switch (error) {
@@ -58,9 +45,7 @@ static ucc_status_t fail(hd_node_segment_t *segment, const char *what, int error
 }
 
 size_t hd_segment_most(void) {
-    struct rlimit limit;
-    bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    return limited && limit.rlim_cur < LONG_MAX ? (size_t)limit.rlim_cur : LONG_MAX;
+    return hd_memfd_most();
 }
 
 ucc_status_t hd_segment_create(size_t bytes, hd_node_segment_t *segment) {
@@ -79,7 +64,7 @@ ucc_status_t hd_segment_create(size_t bytes, hd_node_segment_t *segment) {
         return UCC_ERR_NO_RESOURCE;
     }
     (void)hd_descriptors_reserve(1);
-    segment->fd = make_file();
+    segment->fd = hd_memfd("heddle");
     if (segment->fd < 0) {
         return fail(segment, "memfd_create", errno);
     }
