@@ -27,4 +27,30 @@ static inline hd_group_t *small_group(uint32_t n) {
     return group;
 }
 
+/* A group in the memory that two processes share, as each of them has it mapped; both are this one.
+ */
+typedef struct small_pair {
+    hd_group_t *group[2];
+    hd_node_segment_t segment;
+} small_pair_t;
+
+static inline small_pair_t small_pair_open(uint32_t n) {
+    hd_group_config_t config = small_config();
+    config.processes = 2;
+    config.apart = true;
+    small_pair_t pair = {.group[0] = hd_group_create(n, &config)};
+    cr_assert(pair.group[0]);
+    pair.segment = hd_group_take_segment(pair.group[0]);
+    config.process = 1;
+    pair.group[1] = hd_group_of(&pair.segment, n, &config);
+    cr_assert(pair.group[1]);
+    return pair;
+}
+
+static inline void small_pair_close(small_pair_t pair) {
+    hd_segment_close(&pair.segment);
+    hd_home_unpin(&pair.group[1]->home);
+    hd_home_unpin(&pair.group[0]->home);
+}
+
 #endif

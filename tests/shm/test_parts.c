@@ -28,56 +28,45 @@ TestSuite(parts, .init = init, .timeout = 20);
 enum { PROCESSES = 2, PART = 4096 };
 
 typedef struct two {
-    hd_group_t *group[PROCESSES]; /* endpoint i lives in process i */
+    small_pair_t pair; /* endpoint i lives in process i */
     hd_heap_view_t *view[PROCESSES];
     uint8_t *part[PROCESSES];
 } two_t;
 
 static two_t open_two(bool has_parts) {
-    hd_group_config_t config = small_config();
-    two_t two = {0};
-    config.processes = PROCESSES;
-    config.apart = true;
-    two.group[0] = hd_group_create(PROCESSES, &config);
-    cr_assert(two.group[0]);
-    hd_node_segment_t segment = hd_group_take_segment(two.group[0]);
-    config.process = 1;
-    two.group[1] = hd_group_of(&segment, PROCESSES, &config);
-    cr_assert(two.group[1]);
-    hd_segment_close(&segment);
+    two_t two = {.pair = small_pair_open(PROCESSES)};
     for (uint32_t i = 0; i < PROCESSES; i++) {
-        struct hd_region *region = &two.group[i]->region[i];
+        struct hd_region *region = &two.pair.group[i]->region[i];
         if (has_parts) {
-            *region = (struct hd_region){hd_part_alloc(two.group[i], PART), PART, true};
+            *region = (struct hd_region){hd_part_alloc(two.pair.group[i], PART), PART, true};
             cr_assert(region->address);
-            hd_part_show(two.group[i], i);
+            hd_part_show(two.pair.group[i], i);
         }
         two.part[i] = region->address;
     }
     for (uint32_t i = 0; i < PROCESSES; i++) {
-        cr_assert_eq(hd_group_join(two.group[i], i, NULL), UCC_OK);
+        cr_assert_eq(hd_group_join(two.pair.group[i], i, NULL), UCC_OK);
     }
     return two;
 }
 
 static void close_two(two_t two) {
-    hd_home_unpin(&two.group[1]->home);
-    hd_home_unpin(&two.group[0]->home);
+    small_pair_close(two.pair);
 }
 
 /* What this mapping wants is fetched, or can't be. */
 static void serve(two_t *two, uint32_t i, bool can) {
     hd_reach_slot_t slot;
-    cr_assert(hd_reach_take(two->group[i]->reach, &slot), "it has asked for nothing");
+    cr_assert(hd_reach_take(two->pair.group[i]->reach, &slot), "it has asked for nothing");
     hd_node_segment_t segment;
     cr_assert(hd_heap_segment(slot.name, &segment));
     hd_heap_view_t *view = can ? hd_heap_view_map(slot.name, &segment) : NULL;
-    hd_reach_give(two->group[i]->reach, slot.slot, view);
-    cr_assert_not(hd_reach_take(two->group[i]->reach, &slot), "one heap has both parts");
+    hd_reach_give(two->pair.group[i]->reach, slot.slot, view);
+    cr_assert_not(hd_reach_take(two->pair.group[i]->reach, &slot), "one heap has both parts");
 }
 
 static bool is_complete(const two_t *two, uint32_t i) {
-    return hd_group_is_complete(two->group[i]);
+    return hd_group_is_complete(two->pair.group[i]);
 }
 
 Test(parts, are_written_to_when_the_last_process_has_mapped_them) {
@@ -88,9 +77,9 @@ Test(parts, are_written_to_when_the_last_process_has_mapped_them) {
     serve(&two, 1, true);
     cr_expect_not(is_complete(&two, 0));
     cr_expect(is_complete(&two, 1) && is_complete(&two, 0));
-    cr_expect(hd_put_reaches(two.group[0]) && hd_put_reaches(two.group[1]));
+    cr_expect(hd_put_reaches(two.pair.group[0]) && hd_put_reaches(two.pair.group[1]));
     for (uint32_t i = 0; i < PROCESSES; i++) {
-        const struct hd_region *theirs = &two.group[i]->region[1 - i];
+        const struct hd_region *theirs = &two.pair.group[i]->region[1 - i];
         cr_assert_eq(theirs->bytes, PART);
         cr_expect_neq(theirs->address, (void *)two.part[1 - i], "this is another mapping");
         memset(theirs->address, (int)i + 1, PART);
@@ -106,7 +95,7 @@ Test(parts, are_written_to_by_nobody_if_one_process_can_not_map_them) {
         serve(&two, odd, false);
         serve(&two, 1 - odd, true);
         cr_expect(is_complete(&two, odd) && is_complete(&two, 1 - odd));
-        cr_expect(!hd_put_reaches(two.group[0]) && !hd_put_reaches(two.group[1]));
+        cr_expect(!hd_put_reaches(two.pair.group[0]) && !hd_put_reaches(two.pair.group[1]));
         close_two(two);
     }
 }
@@ -114,16 +103,16 @@ Test(parts, are_written_to_by_nobody_if_one_process_can_not_map_them) {
 Test(parts, of_a_team_that_has_none_are_not_waited_for) {
     two_t two = open_two(false);
     cr_expect(is_complete(&two, 0) && is_complete(&two, 1));
-    cr_expect(!hd_put_reaches(two.group[0]) && !hd_put_reaches(two.group[1]));
+    cr_expect(!hd_put_reaches(two.pair.group[0]) && !hd_put_reaches(two.pair.group[1]));
     close_two(two);
 }
 
 Test(parts, of_a_team_that_has_failed_are_not_waited_for) {
     two_t two = open_two(true);
     cr_expect_not(is_complete(&two, 0));
-    hd_group_poison(two.group[1], UCC_ERR_IO_ERROR);
+    hd_group_poison(two.pair.group[1], UCC_ERR_IO_ERROR);
     cr_expect(is_complete(&two, 0) && is_complete(&two, 1));
-    cr_expect(!hd_put_reaches(two.group[0]) && !hd_put_reaches(two.group[1]));
+    cr_expect(!hd_put_reaches(two.pair.group[0]) && !hd_put_reaches(two.pair.group[1]));
     close_two(two);
 }
 
@@ -132,11 +121,11 @@ Test(parts, whoever_comes_too_late_finds_it_decided) {
     cr_expect(!is_complete(&two, 0) && !is_complete(&two, 1));
     serve(&two, 0, true);
     cr_expect_not(is_complete(&two, 0));
-    two.group[0]->awaits_since -= 6000000 * hd_ticks_per_us;
+    two.pair.group[0]->awaits_since -= 6000000 * hd_ticks_per_us;
     cr_expect(is_complete(&two, 0));
     serve(&two, 1, true);
     cr_expect(is_complete(&two, 1));
-    cr_expect(!hd_put_reaches(two.group[0]) && !hd_put_reaches(two.group[1]));
+    cr_expect(!hd_put_reaches(two.pair.group[0]) && !hd_put_reaches(two.pair.group[1]));
     close_two(two);
 }
 
