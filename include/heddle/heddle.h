@@ -745,10 +745,10 @@ void heddle_forget_error(void);
  *          UCC_ERR_NO_MEMORY */
 ucc_status_t heddle_watch_wait(const char *who, const char *whom, double waited, double *next);
 
-/** Prints by which ways large data of the other processes of a team come to this one, and why not by
- *  a better one, a line for processes of which the same is to be said: near, in one copy as among
- *  threads, where all buffers lie in heaps (heddle_alloc()); far, by the kernel or by windows of
- *  memory that the processes share; or by the network. Of a team in one process nothing.
+/** Prints by which ways large data of the other processes of a team come to this one, and why not
+ *  by a better one, a line for processes of which the same is to be said: near, in one copy as
+ *  among threads, where all buffers lie in heaps (heddle_alloc()); far, by the kernel or by windows
+ *  of memory that the processes share; or by the network. Of a team in one process nothing.
  *  @return UCC_ERR_INVALID_PARAM: stream is NULL, or the team is not active */
 ucc_status_t heddle_team_print_ways(FILE *stream, ucc_team_h team);
 

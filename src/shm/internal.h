@@ -381,6 +381,7 @@ bool hd_engine_has_ended(hd_op_t *op, ucc_status_t *status);
 
 /* What the windows take in a mapping. */
 size_t hd_far_bytes(uint32_t n, uint32_t mappings);
+
 /* --- who.c: the processes of a group, for people ---------------------------------------------- */
 
 size_t hd_who_bytes(uint32_t mappings);

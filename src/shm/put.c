@@ -24,9 +24,10 @@
  *
  * A process that is killed while a member of it writes never counts that one out again. Nobody
  * waits for members of a process that is known to have ended; for those of one that is stopped,
- * all wait. */
-#include "shm/reach.h"
+ * all wait.
+ */
 #include "shm/internal.h"
+#include "shm/reach.h"
 
 #include <string.h>
 

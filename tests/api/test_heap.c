@@ -1,5 +1,5 @@
-/* test_heap.c: memory that processes of a node reach: what heddle_alloc gives, and parts of a team's
- * symmetric memory.
+/* test_heap.c: memory that processes of a node reach: what heddle_alloc gives, and parts of a
+ * team's symmetric memory.
  */
 #include "../support/deadline.h"
 #include "../support/processes.h"

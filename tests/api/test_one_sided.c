@@ -1,5 +1,5 @@
-/* test_one_sided.c: alltoallv with displacements in the peers' memory, where that lies in heaps. What
- * is written where, tests/contract and tests/stress look at.
+/* test_one_sided.c: alltoallv with displacements in the peers' memory, where that lies in heaps.
+ * What is written where, tests/contract and tests/stress look at.
  */
 #include "../support/one_sided.h"
 #include "shm/near.h"
@@ -14,8 +14,8 @@ enum { N = 3, POSTS = 8, COUNT = 60000 };
 
 enum { BLOCK = COUNT / N };
 
-/* How often an endpoint found that it reaches all buffers, of alltoallvs whose dst begins behind the
- * memory's first block. */
+/* How often an endpoint found that it reaches all buffers, of alltoallvs whose dst begins behind
+ * the memory's first block. */
 static uint64_t found(const char *heaps) {
     uint32_t counts[N] = {BLOCK, BLOCK, BLOCK};
     uint64_t from[N] = {0, BLOCK, 2 * BLOCK}, to[N][N];

@@ -913,22 +913,28 @@ static ucc_status_t context_for(const process_t *process, stage_t *s, long left)
     return status == UCC_OK ? ucc_context_destroy(context) : status;
 }
 
-/* What a process lacks after the last exchange, it says by the network, if it has memory for that.
- */
-static ucc_status_t team_for(const process_t *process, stage_t *s, long left) {
-    thief_t thief;
+/* Makes the team of an exchange, with memory again when it has formed or failed. */
+static ucc_status_t form_by(const process_t *process, stage_t *s, ucc_oob_coll_t oob) {
     ucc_team_h team;
-    ucc_team_params_t params = {
-        .mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP | UCC_TEAM_PARAM_FIELD_EP_RANGE,
-        .ep = process->endpoint[0],
-        .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
-        .oob = steal(process, &thief, process_oob(process, 2, process->endpoint[0]), left, 3)};
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP |
+                                        UCC_TEAM_PARAM_FIELD_EP_RANGE,
+                                .ep = process->endpoint[0],
+                                .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
+                                .oob = oob};
     ucc_status_t status;
     must(ucc_team_create_post(&s->contexts[0], 1, &params, &team), "ucc_team_create_post");
     drive(&team, 1, &status);
     hd_alloc_fail_after(-1);
     destroy(&team, 1);
     return status;
+}
+
+/* What a process lacks after the last exchange, it says by the network, if it has memory for that.
+ */
+static ucc_status_t team_for(const process_t *process, stage_t *s, long left) {
+    thief_t thief;
+    ucc_oob_coll_t oob = process_oob(process, 2, process->endpoint[0]);
+    return form_by(process, s, steal(process, &thief, oob, left, 3));
 }
 
 typedef struct theft {
@@ -975,8 +981,8 @@ Test(form_span, a_process_without_memory_leaves_nobody_waiting_for_a_team) {
     forms_in_the_end(team_for);
 }
 
-/* Nodes of several processes: records, doors, memory, accounts, slices. Memory is gone from the last
- * exchange on, until the team has failed. */
+/* Nodes of several processes: records, doors, memory, accounts, slices. Memory is gone from the
+ * last exchange on, until the team has failed. */
 static ucc_status_t late_gather(void *src, void *dst, size_t bytes, void *info, void **request) {
     enum { LAST = 5 };
     thief_t *thief = info;
@@ -988,22 +994,12 @@ static ucc_status_t late_gather(void *src, void *dst, size_t bytes, void *info, 
 
 static ucc_status_t team_of_nodes_for(const process_t *process, stage_t *s, long left) {
     thief_t thief = {.oob = process_oob(process, 2, process->endpoint[0]), .left = left};
-    ucc_team_h team;
-    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_OOB | UCC_TEAM_PARAM_FIELD_EP |
-                                        UCC_TEAM_PARAM_FIELD_EP_RANGE,
-                                .ep = process->endpoint[0],
-                                .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
-                                .oob = thief.oob};
+    ucc_oob_coll_t oob = thief.oob;
     if (process->me == 1) {
-        params.oob.allgather = late_gather;
-        params.oob.coll_info = &thief;
+        oob.allgather = late_gather;
+        oob.coll_info = &thief;
     }
-    ucc_status_t status;
-    must(ucc_team_create_post(&s->contexts[0], 1, &params, &team), "ucc_team_create_post");
-    drive(&team, 1, &status);
-    hd_alloc_fail_after(-1);
-    destroy(&team, 1);
-    return status;
+    return form_by(process, s, oob);
 }
 
 /* Its node's group is made before it finds that it can't cross nodes. */

@@ -1,4 +1,5 @@
-/* test_blocks.c: which units of a heap are blocks. No memory is behind them: the test keeps a map. */
+/* test_blocks.c: which units of a heap are blocks. No memory is behind them: the test keeps a map.
+ */
 #include "../support/random.h"
 #include "malloc/internal.h"
 

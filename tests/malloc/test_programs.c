@@ -1,6 +1,6 @@
-/* test_programs.c: programs to which libheddle_malloc is preloaded: one that says what went wrong with
- * its memory (clients/program.c), others that are on every machine, and a client of UCC, whose buffers
- * are near then.
+/* test_programs.c: programs to which libheddle_malloc is preloaded: one that says what went wrong
+ * with its memory (clients/program.c), others that are on every machine, and a client of UCC, whose
+ * buffers are near then.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

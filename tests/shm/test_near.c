@@ -1,5 +1,5 @@
-/* test_near.c: collectives whose buffers lie in heaps, among endpoints that reach each other's memory
- * at other addresses (DEBUG_MAPPINGS), as processes of a node do.
+/* test_near.c: collectives whose buffers lie in heaps, among endpoints that reach each other's
+ * memory at other addresses (DEBUG_MAPPINGS), as processes of a node do.
  */
 #include "shm/leaning.h"
 #include "shm/near.h"

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --- the decision, as two mappings see it, both of which are this process's here --------------- */
+/* --- the decision, as two mappings see it, both of which are this process's here ------------ */
 
 static void init(void) {
     hd_park_init();
@@ -314,8 +314,8 @@ Test(parts_span, alltoall_and_allgather_land_at_every_peer) {
         exchange);
 }
 
-/* One process posts before the other has joined, when it can't know whether they will write; the other
- * one when it knows. */
+/* One process posts before the other has joined, when it can't know whether they will write; the
+ * other one when it knows. */
 static int begin_early(const process_t *process, void *arg) {
     side_t s = begin(process);
     void *theirs;
@@ -351,7 +351,8 @@ static _Atomic uint32_t *writing(const side_t *s, uint32_t ep) {
     return &heddle_ep_team(s->ep[0])->group->board->shared[ep]->writing;
 }
 
-/* Endpoint 1 dies inside its copy, as it seems; the others are sure of their memory all the same. */
+/* Endpoint 1 dies inside its copy, as it seems; the others are sure of their memory all the same.
+ */
 static int survive(const process_t *process, void *arg) {
     side_t s = begin(process);
     (void)arg;

@@ -1,5 +1,5 @@
-/* test_parts_find.c: parts of the team's memory, as another process finds them: here another mapping, of
- * this process.
+/* test_parts_find.c: parts of the team's memory, as another process finds them: here another
+ * mapping, of this process.
  */
 #include "shm/parts.h"
 #include "shm/reach.h"

@@ -228,8 +228,8 @@ Test(who, on_one_node_of_several_they_have_their_numbers_in_the_team) {
                        .format = "for endpoint 2 of process 2 (host %.39s, pid %u; last in "});
 }
 
-/* Process 3 is late, with which process 1 shares memory: that one does not send what process 0 waits
- * for, which exchanges data for process 2, too. */
+/* Process 3 is late, with which process 1 shares memory: that one does not send what process 0
+ * waits for, which exchanges data for process 2, too. */
 Test(who, a_node_waits_for_the_process_of_another_one_that_exchanges_data_for_it) {
     setenv("HEDDLE_DEBUG_NODES", "2", 1);
     says((wait_case_t){.processes = 4,

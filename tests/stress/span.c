@@ -4,10 +4,10 @@
  *
  *     test_stress_span [PERCENT [SHAPE [PART]]]
  *
- * (with TEST_HEAPS=all, or =some, on buffers in heaps: support/heaps.h) runs that many of the random cases, and with less than 100 a part of the tables (half, a quarter
- * under AddressSanitizer), on the shapes and parts whose names contain these words. The
- * last line of each shape says how many collectives were checked, and between hosts how many bytes
- * crossed.
+ * (with TEST_HEAPS=all, or =some, on buffers in heaps: support/heaps.h) runs that many of the
+ * random cases, and with less than 100 a part of the tables (half, a quarter under
+ * AddressSanitizer), on the shapes and parts whose names contain these words. The last line of each
+ * shape says how many collectives were checked, and between hosts how many bytes crossed.
  */
 #include "stress.h"
 

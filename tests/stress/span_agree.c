@@ -1,8 +1,8 @@
 /* span_agree.c: all endpoints of several processes, each with a thread of its own, agree again and
- * again, with a collective after each; meanwhile each process that has a network asks another one of
- * its host for whom the job waits, until all have answered. In the end a process is killed as they agree. On one
- * host, or, by scripts/netns run 3 -- test_stress_span_agree, on three; there hosts that can't
- * watch each other agree on nothing.
+ * again, with a collective after each; meanwhile each process that has a network asks another one
+ * of its host for whom the job waits, until all have answered. In the end a process is killed as
+ * they agree. On one host, or, by scripts/netns run 3 -- test_stress_span_agree, on three; there
+ * hosts that can't watch each other agree on nothing.
  */
 #include "stress.h"
 

@@ -1,5 +1,5 @@
-/* span_put.c: one-sided collectives among processes that share memory (HEDDLE_NODE=y), of which one is
- * killed, stopped or aborts the team at a random moment, mostly while it writes.
+/* span_put.c: one-sided collectives among processes that share memory, of which one
+ * is killed, stopped or aborts the team at a random moment, mostly while it writes.
  *
  *     test_stress_span_put [PERCENT [FIRST_SEED]]
  *

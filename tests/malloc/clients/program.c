@@ -1,5 +1,5 @@
-/* program.c: a program that knows nothing of Heddle; what it does is its first argument. It ends with 0
- * if its memory was its own all the time, and says on one line where not. To be run with
+/* program.c: a program that knows nothing of Heddle; what it does is its first argument. It ends
+ * with 0 if its memory was its own all the time, and says on one line where not. To be run with
  * libheddle_malloc preloaded, and without.
  */
 #include <errno.h>
@@ -196,7 +196,8 @@ static void be_the_child(uint8_t *mine, int in, int out, int depth) {
     _exit(0);
 }
 
-/* Parent and child write, in turn, and neither sees the other; nor do what they take and free meet. */
+/* Parent and child write, in turn, and neither sees the other; nor do what they take and free meet.
+ */
 static void check_apart(int depth) {
     int go[2], back[2];
     uint8_t *mine = filled(3 * LARGE, 1);
