@@ -444,20 +444,33 @@ Test(device_span_errors, the_child_of_a_fork_has_no_devices) {
 
 /* --- every driver call fails once ------------------------------------------------------------- */
 
-/* An allreduce and a gatherv among two processes of two endpoints, the n-th driver call of process
- * 0 from the first init on failing. False: there are not so many. */
-static bool fails_at(const process_t *process, uint64_t n) {
+/* What one try at failing a driver call has shown. */
+typedef struct {
+    bool reached; /* there are as many calls */
+    bool untold;  /* operations timed out, and no line says why: a busy machine, or a failure that
+                      nobody was told of */
+} failing_t;
+
+/* Of two results the one that tells more. */
+static ucc_status_t telling(ucc_status_t a, ucc_status_t b) {
+    return a == UCC_OK || (a == UCC_ERR_TIMED_OUT && b != UCC_OK) ? b : a;
+}
+
+/* An allreduce and an allgatherv among two processes of two endpoints, the n-th driver call of
+ * process 0 from the first init on failing. Who does not post because of it tells nobody: the
+ * others wait for `patience` seconds. */
+static failing_t fails_at(const process_t *process, uint64_t n, double patience) {
     heddle_emucuda_report_t report;
     uint32_t counts[] = {10, 0, 30, 40}, displacements[] = {50, 0, 100, 0};
     scene_t s = open_scene(process);
-    bool failed = false;
+    ucc_status_t failed = UCC_OK; /* the first that isn't a time-out, if there is one */
     said_forget();
     heddle_emucuda_report(&report, sizeof(report));
     uint64_t before = report.calls;
     if (process->me == 0) {
         heddle_emucuda_fail_call(n, UNKNOWN_ERROR);
     }
-    for (int times = 0; times < 2 && !failed; times++) {
+    for (int times = 0; times < 2 && failed == UCC_OK; times++) {
         for (uint32_t i = 0; i < process->n; i++) {
             if (times == 1) {
                 s.args[i] = small_args(UCC_COLL_TYPE_ALLGATHERV);
@@ -466,23 +479,35 @@ static bool fails_at(const process_t *process, uint64_t n) {
                 s.args[i].dst.info_v = small_info_v(s.buffer[i], counts, displacements);
                 s.args[i].dst.info_v.mem_type = UCC_MEMORY_TYPE_CUDA;
             }
-            set_timeout(&s.args[i], 0.25); /* who does not post because of it tells nobody */
-            failed = start(&s, i) != UCC_OK || failed;
+            set_timeout(&s.args[i], patience);
+            failed = telling(failed, start(&s, i));
         }
         for (uint32_t i = 0; i < process->n; i++) {
-            failed = (s.request[i] && finish(&s, i) != UCC_OK) || failed;
+            failed = telling(failed, s.request[i] ? finish(&s, i) : UCC_OK);
         }
     }
     heddle_emucuda_report(&report, sizeof(report));
     heddle_emucuda_fail_call(0, 0);
-    CHECK(!failed || said_lines() > 0 || process->me != 0);
+    bool untold = process->me == 0 && failed != UCC_OK && said_lines() == 0;
+    CHECK(!untold || failed == UCC_ERR_TIMED_OUT);
     process_barrier(process);
     close_scene(&s);
-    return report.calls - before >= n;
+    return (failing_t){report.calls - before >= n, untold};
+}
+
+/* What process 0 has seen, to all. */
+static failing_t agreed(const process_t *process, failing_t seen) {
+    process_set(process, 0, seen.reached);
+    process_set(process, 1, seen.untold);
+    process_barrier(process);
+    seen.reached = process_get(process, 0, 0) != 0;
+    seen.untold = process_get(process, 0, 1) != 0;
+    process_barrier(process);
+    return seen;
 }
 
 static int fail_all(const process_t *process, void *arg) {
-    bool more = true;
+    failing_t seen = {true, false};
     uint64_t step = dose_step(5, 13), n = count == MANY ? 2 : 1; /* others in each test */
     n += on_streams ? 2 : 0;
     const hd_gpu_driver_t *gpu;
@@ -491,12 +516,11 @@ static int fail_all(const process_t *process, void *arg) {
     ucc_lib_h lib = world_lib(UCC_THREAD_SINGLE); /* which keeps the configuration */
     must(hd_gpu_open(&gpu), "hd_gpu_open");
     must(gpu->use(0), "use"); /* failures of that are test_faults.c's */
-    for (; more; n += step) {
-        more = fails_at(process, n);
-        process_set(process, 0, more);
-        process_barrier(process);
-        more = process_get(process, 0, 0) != 0;
-        process_barrier(process);
+    for (; seen.reached; n += step) {
+        seen = agreed(process, fails_at(process, n, 0.25));
+        if (seen.untold) { /* was it in want of time? */
+            CHECK(!agreed(process, fails_at(process, n, 10)).untold);
+        }
     }
     CHECK(n > 20); /* there are that many, at least */
     hd_gpu_close();
