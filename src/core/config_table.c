@@ -134,9 +134,11 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                     .type = HD_CFG_SIZE,
                                     .name = "NONTEMPORAL_MIN",
                                     .value = "auto",
-                                    .meaning = "Bytes received per endpoint from which results are "
-                                               "written past the caches. auto: the second-level "
-                                               "cache's size."},
+                                    .meaning =
+                                        "Bytes received per endpoint from which results are "
+                                        "written past the caches. auto: where sources and results "
+                                        "of all outgrow the third-level caches that they share, "
+                                        "but no less than the second-level cache's size."},
     [HD_CFG_LIB_PULL_MIN] = {.scope = HD_CFG_SCOPE_LIB,
                              .type = HD_CFG_SIZE,
                              .name = "PULL_MIN",

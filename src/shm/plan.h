@@ -16,6 +16,7 @@
 
 #include "core/coll.h"
 #include "core/copy.h"
+#include "core/topo.h"
 
 struct hd_group;
 struct hd_group_config;
@@ -169,6 +170,10 @@ size_t hd_plan_push(size_t element);
  * own. */
 void hd_plan_thresholds(struct hd_group *group, const struct hd_group_config *config);
 void hd_plan_dedicated(struct hd_group *group);
+/* Bytes that each of n endpoints receives from which results are written past the caches of a
+ * machine: what all of them read and write outgrows the caches that they share; those of one core
+ * hold it at least. */
+size_t hd_plan_streaming_min(const hd_topo_t *topo, uint32_t n);
 /* Does a set of n endpoints need no tree, unless the configuration or the machine wants one? */
 bool hd_plan_is_flat(const struct hd_group *group, uint32_t n);
 /* Before the blocks of scatterv and alltoallv, their offsets. */

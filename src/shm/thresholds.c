@@ -6,6 +6,7 @@
  * thread may call them.
  */
 #include "core/config.h"
+#include "core/topo.h"
 #include "shm/far.h"
 
 enum { SMALL_BATCH = 64 * 1024 }; /* bytes of small blocks taken by one claim */
@@ -48,10 +49,18 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     group->pull_min = config->pull_min;
     group->near_above = (uint32_t)least(config->staged_max, staged);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
-    size_t cache = hd_topo_cache_size(hd_topo_get(), 2); /* of one core, on most machines */
-    cache = cache ? cache : (size_t)1 << 20;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
-    group->streaming_min = automatic ? cache : config->streaming_min;
+    group->streaming_min =
+        automatic ? hd_plan_streaming_min(hd_topo_get(), group->n) : config->streaming_min;
+}
+
+size_t hd_plan_streaming_min(const hd_topo_t *topo, uint32_t n) {
+    enum { BUFFERS = 2 }; /* of an endpoint: source and result */
+    size_t own = hd_topo_cache_size(topo, 2), shared = hd_topo_cache_size(topo, 3);
+    uint32_t caches = hd_topo_n_domains(topo, HD_TOPO_L3), sharers = (n + caches - 1) / caches;
+    own = own ? own : (size_t)1 << 20;
+    shared /= BUFFERS * (size_t)sharers;
+    return shared > own ? shared : own;
 }
 
 void hd_plan_dedicated(hd_group_t *group) {

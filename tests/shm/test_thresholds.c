@@ -16,3 +16,27 @@ Test(thresholds, whole_elements_are_copied_on_in_steps_that_caches_hold) {
     cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW), HD_PUSH_WINDOW);
     cr_assert_eq(hd_plan_push(HD_PUSH_WINDOW + 1), HD_PUSH_WINDOW + 1);
 }
+
+static size_t streaming_min(const char *machine, uint32_t n) {
+    hd_topo_t *topo;
+    cr_assert_eq(hd_topo_create(machine, &topo), UCC_OK);
+    size_t bytes = hd_plan_streaming_min(topo, n);
+    hd_topo_destroy(topo);
+    return bytes;
+}
+
+/* Sources and results of all that share a cache; never less than a core's own holds. */
+Test(thresholds, results_stream_past_caches_that_would_not_hold_them) {
+    enum { MIB = 1 << 20 };
+    const char *one = "pack:1 l3:1(size=33554432) l2:32(size=1048576) core:1 pu:1",
+               *four = "pack:1 l3:4(size=33554432) l2:8(size=1048576) core:1 pu:1",
+               *none = "pack:1 core:4 pu:1";
+    cr_assert_eq(streaming_min(one, 1), 16 * MIB);
+    cr_assert_eq(streaming_min(one, 2), 8 * MIB);
+    cr_assert_eq(streaming_min(one, 16), 1 * MIB);
+    cr_assert_eq(streaming_min(one, 17), 1 * MIB);
+    cr_assert_eq(streaming_min(one, 4096), 1 * MIB);
+    cr_assert_eq(streaming_min(four, 4), 16 * MIB);
+    cr_assert_eq(streaming_min(four, 5), 8 * MIB);
+    cr_assert_gt(streaming_min(none, 2), 0);
+}
