@@ -146,7 +146,8 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                              .meaning = "Bytes of a block from which processes that share a "
                                         "team's memory let the kernel copy it from one to the "
                                         "other, where it may, instead of passing it through that "
-                                        "memory; 8 times as many where one gathers. inf: never."},
+                                        "memory; 8 times as many where one gathers from several, "
+                                        "half as many between two. inf: never."},
     [HD_CFG_LIB_RING] = {.scope = HD_CFG_SCOPE_LIB,
                          .type = HD_CFG_UINT,
                          .name = "RING",

@@ -16,6 +16,10 @@
  * or for all, but for those that are swapped in place: reductions go through windows, where many
  * operands are read at once.
  *
+ * Where one process has data for one other, both ends copy (ends.c): the reader tells in the ring's
+ * second window where it wants them, and the source writes units of PUSH there. A unit of DRAIN or
+ * PUSH is then whichever part is the next, or none; the reader's last one waits for the source's.
+ *
  * The work of a process is three slices of units, which its own members claim as in engine.c, in
  * the slice's order, as soon as the next unit is ready (its windows are filled, or empty):
  *
@@ -44,9 +48,9 @@
  * The exchange is over when all slices of all processes are finished: the last one of them writes
  * the end line, as in trees. Nobody but members of a process ever touches that process's buffers,
  * unless the kernel reads them: so cancelling is a matter of its own slices alone, whoever else has
- * died. As in engine.c, a near
- * member's call and buffers are read after a claim, and by who prepares, which pins the exchange,
- * too: before that, no slice of the process can be finished.
+ * died; but where both ends copy, a reader waits until a source that lives has written its part.
+ * As in engine.c, a near member's call and buffers are read after a claim, and by who prepares,
+ * which pins the exchange, too: before that, no slice of the process can be finished.
  *
  * A SET of windows belongs to one exchange at a time. Whoever finds all arrived takes a free one
  * for the exchange (exchange->far); the last to finish a slice gives it back. There are as many as
@@ -56,6 +60,7 @@
 #include "shm/far.h"
 #include "shm/near.h"
 #include "shm/phases.h"
+#include "shm/reach.h"
 
 #include "core/copy.h"
 #include "threads/callback.h"
@@ -64,7 +69,7 @@
 enum { CHUNKS_PER_STEP = 64 };
 
 /* The kinds of slices. EXECUTE of pairs is NEAR. */
-enum { FEED = 0, EXECUTE, DRAIN };
+enum { FEED = 0, EXECUTE, DRAIN, PUSH };
 
 /* --- what crosses ----------------------------------------------------------------------------- */
 
@@ -112,6 +117,12 @@ static piece_t piece_of(const hd_op_t *op, const hd_far_t *far, uint32_t round, 
 
 static uint32_t pieces(size_t bytes, size_t piece) {
     return (uint32_t)((bytes + piece - 1) / piece);
+}
+
+/* Does all that crosses come from the root, or go there? */
+static bool has_root(const hd_op_t *op) {
+    return coll_of(op)->bcast || coll_of(op)->flow == HD_FROM_ROOT ||
+           coll_of(op)->flow == HD_TO_ROOT;
 }
 
 /* Whose the result of a position's pieces is. */
@@ -233,6 +244,18 @@ static size_t pull_piece(const hd_far_t *far, size_t block) {
     return share < HD_FAR_LEAST ? HD_FAR_LEAST : share < HD_FAR_PULL ? share : HD_FAR_PULL;
 }
 
+/* Data are pulled, of blocks of so many bytes: do both ends copy? Both find the same. */
+static void find_ends(const hd_op_t *op, hd_far_t *far, size_t block) {
+    enum { EIGHT = 8 };
+    uint32_t root = has_root(op) ? far->process[op->call.root] : far->mine, source;
+    far->is_source = (root == far->mine) == (coll_of(op)->flow != HD_TO_ROOT);
+    source = far->mapping[far->is_source ? far->mine : !far->mine];
+    far->shared = far->processes == 2 && has_root(op) && hd_pull_writes(op->group, source);
+    size_t share = block / EIGHT / HD_FAR_SHARED * HD_FAR_SHARED;
+    share = share < HD_FAR_SHARED ? HD_FAR_SHARED : share < HD_FAR_PULL ? share : HD_FAR_PULL;
+    far->piece = far->shared ? share : far->piece;
+}
+
 static void find_positions(const hd_op_t *op, hd_far_t *far) {
     size_t most = 0;
     far->positions = by_root(op, far) ? 1 : is_windowed(op) ? far->processes : far->n;
@@ -256,6 +279,13 @@ static void find_positions(const hd_op_t *op, hd_far_t *far) {
     far->pulls = !coll_of(op)->reducing && far->processes == 2 && most >= op->group->pull_min &&
                  far->positions <= HD_FAR_SOURCES && all_read(op, far);
     far->piece = far->pulls ? pull_piece(far, most) : op->plan.window;
+    far->shared = false;
+    if (far->pulls && coll_of(op)->bcast) {
+        bool is_root = far->process[op->call.root] == far->mine;
+        if ((is_root ? far->n - far->near : far->near) == 1) { /* who reads has no copies to make */
+            find_ends(op, far, most);
+        }
+    }
     uint32_t all = pieces(is_windowed(op) ? op->call.bytes : most, far->piece);
     far->rounds = is_windowed(op) ? (all + far->positions - 1) / far->positions : all;
 }
@@ -296,12 +326,24 @@ static hd_data_t near_data(const hd_far_t *far, uint32_t s, uint32_t d, bool fed
 
 /* Bytes of a part between a near member and one of process q. */
 static size_t part_size(const hd_op_t *op, const hd_far_t *far, uint32_t q, bool fed) {
-    return q != far->mine && !fed && far->pulling[q] ? far->piece : op->plan.window;
+    bool pulled = q != far->mine && (fed ? far->pulled[q] : far->pulling[q]);
+    return pulled ? far->piece : op->plan.window;
+}
+
+/* Is a block of so many bytes, of one member for one other? */
+static bool is_worth_pulling(const hd_op_t *op, const hd_far_t *far, size_t block) {
+    size_t least = op->group->pull_min;
+    if (far->processes == 2) { /* they have the kernel to themselves */
+        return block >= least / 2;
+    }
+    /* one that reads from many is slower at that than they are at feeding it */
+    return block / (coll_of(op)->flow == HD_TO_ROOT ? 8 : 1) >= least;
 }
 
 /* Is what members of process q have for mine, or mine for its, read by the kernel? Both processes
- * find the same: of the pairs that have anything, one has as much as that takes. */
-static bool is_pulled(const hd_op_t *op, const hd_far_t *far, uint32_t q, bool fed) {
+ * find the same: of the pairs that have anything, one has as much as that takes (*largest). */
+static bool is_pulled(const hd_op_t *op, const hd_far_t *far, uint32_t q, bool fed,
+                      size_t *largest) {
     bool swaps = coll_of(op)->pairwise && op->call.in_place;
     uint32_t pairs = 0;
     size_t most = 0;
@@ -315,18 +357,22 @@ static bool is_pulled(const hd_op_t *op, const hd_far_t *far, uint32_t q, bool f
             }
         }
     }
-    /* one that reads from many is slower at that than they are at feeding it */
-    size_t least = op->group->pull_min, times = coll_of(op)->flow == HD_TO_ROOT ? 8 : 1;
-    return pairs && pairs <= HD_FAR_SOURCES && most / times >= least &&
+    *largest = most;
+    return pairs && pairs <= HD_FAR_SOURCES && is_worth_pulling(op, far, most) &&
            hd_pull_reads(op->group, far->mapping[fed ? q : far->mine]);
 }
 
 static void find_pulled(const hd_op_t *op, hd_far_t *far) {
+    size_t given = 0, taken = 0; /* by two processes, of which one has data for the other */
     far->piece = HD_FAR_PULL;
+    far->shared = false;
     for (uint32_t q = 0; q < far->processes; q++) {
         bool other = q != far->mine;
-        far->pulled[q] = other && is_pulled(op, far, q, true);
-        far->pulling[q] = other && is_pulled(op, far, q, false);
+        far->pulled[q] = other && is_pulled(op, far, q, true, &given);
+        far->pulling[q] = other && is_pulled(op, far, q, false, &taken);
+        if (far->pulled[q] || far->pulling[q]) {
+            find_ends(op, far, far->pulled[q] ? given : taken);
+        }
     }
 }
 
@@ -842,14 +888,122 @@ static ucc_status_t drain(const hd_op_t *op, const hd_far_t *far, uint32_t unit)
     return UCC_OK;
 }
 
+/* --- units that both ends take ---------------------------------------------------------------- */
+
+static uint32_t ends_parts(const hd_op_t *op, const hd_far_t *far) {
+    return by_pairs(op) ? far->ring[far->is_source ? FEED : DRAIN][!far->mine].parts : far->rounds;
+}
+
+/* Where the source tells what it has (0), and the reader where it wants that (1). The first one's
+ * word says who has which part. */
+static hd_window_place_t ends_window(const hd_op_t *op, const hd_far_t *far, uint32_t use) {
+    uint32_t source = far->is_source ? far->mine : !far->mine;
+    return by_pairs(op) ? hd_far_pair_window(op, far, source, !source, use)
+                        : hd_far_out_window(op, far, source, use);
+}
+
+/* Units that are not those of other exchanges. */
+static bool is_of_ends(const hd_far_t *far, uint32_t kind) {
+    return far->shared && (kind == PUSH || (!far->is_source && kind != EXECUTE));
+}
+
+static uint32_t ends_units(const hd_op_t *op, const hd_far_t *far, uint32_t kind) {
+    uint32_t parts = ends_parts(op, far);
+    return kind == FEED ? 1 : kind == DRAIN ? parts + 1 : far->is_source ? parts : 0;
+}
+
+static bool end_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
+    hd_window_place_t window = ends_window(op, far, 0);
+    uint32_t parts = ends_parts(op, far);
+    return kind == PUSH                   ? hd_far_is_filled(far, ends_window(op, far, 1), 1)
+           : kind == FEED || unit < parts ? hd_far_is_filled(far, window, 0)
+                                          : hd_ends_are_done(far, window.word, parts);
+}
+
+/* Tells the source where my members want what it has, in the order in which it tells of that. */
+static ucc_status_t tell_targets(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    hd_window_place_t to = ends_window(op, far, 1);
+    ucc_status_t status = check_window(op, ends_window(op, far, 0), true);
+    (void)unit;
+    if (status != UCC_OK) {
+        return status;
+    }
+    hd_far_source_t *target = (hd_far_source_t *)(void *)to.data;
+    if (by_pairs(op)) {
+        const hd_far_ring_t *ring = &far->ring[DRAIN][!far->mine];
+        for (uint32_t i = 0; i < ring->pairs; i++) {
+            const hd_far_pair_t *pair = &far->pairs[ring->first + i];
+            hd_data_t data = near_data(far, pair->s, pair->d, false);
+            target[i] = (hd_far_source_t){(uintptr_t)data.at, data.bytes};
+        }
+    } else {
+        uint32_t me = far->member[0];
+        *target = (hd_far_source_t){(uintptr_t)far->work.dst[me], far->work.call[me]->bytes};
+    }
+    hd_far_fill(far, to, 1);
+    return UCC_OK;
+}
+
+static ucc_status_t drain_end(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    hd_window_t *word = ends_window(op, far, 0).word;
+    uint32_t part;
+    (void)unit;
+    if (!hd_ends_take(far, word, ends_parts(op, far), false, &part)) {
+        return UCC_OK;
+    }
+    return by_pairs(op) ? pull_pair(op, far, !far->mine, part) : pull_round(op, far, part);
+}
+
+/* Writes a part to where the reader has told that it wants it. */
+static ucc_status_t push_part(const hd_op_t *op, const hd_far_t *far, uint32_t number) {
+    const hd_far_source_t *target =
+        (const hd_far_source_t *)(const void *)ends_window(op, far, 1).data;
+    uint32_t pair = 0, root = op->call.root;
+    part_t part = {root, 0, number};
+    while (far->process[part.d] == far->mine) { /* of a bcast, for messages: the one who reads */
+        part.d++;
+    }
+    hd_data_t from = {(uint8_t *)(uintptr_t)far->work.src[root], op->call.bytes};
+    if (by_pairs(op)) {
+        part = find_part(far, FEED, !far->mine, number, &pair);
+        from = near_data(far, part.s, part.d, true);
+    }
+    if (target[pair].bytes != from.bytes) {
+        return hd_op_say_sizes(op, part.s, part.d, from.bytes, (size_t)target[pair].bytes);
+    }
+    size_t at, bytes = part_bytes(far->piece, &part, from.bytes, &at);
+    return hd_push(op, far->mapping[!far->mine], target[pair].at + at, from.at + at, bytes);
+}
+
+static ucc_status_t push_end(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
+    hd_window_t *word = ends_window(op, far, 0).word;
+    ucc_status_t status = UCC_OK;
+    uint32_t part;
+    (void)unit;
+    if (hd_ends_take(far, word, ends_parts(op, far), true, &part)) {
+        status = push_part(op, far, part);
+        hd_ends_wrote(far, word);
+    }
+    return status;
+}
+
 /* --- slices ----------------------------------------------------------------------------------- */
 
 typedef ucc_status_t (*run_fn)(const hd_op_t *op, const hd_far_t *far, uint32_t unit);
 
-static const run_fn by_round[HD_FAR_KINDS] = {feed, execute, drain};
-static const run_fn by_pair[HD_FAR_KINDS] = {feed_pair, copy_near, drain_pair};
+static const run_fn by_round[HD_FAR_KINDS] = {feed, execute, drain, NULL};
+static const run_fn by_pair[HD_FAR_KINDS] = {feed_pair, copy_near, drain_pair, NULL};
+static const run_fn of_ends[HD_FAR_KINDS] = {tell_targets, NULL, drain_end, push_end};
+
+static ucc_status_t run(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
+    const run_fn *row = is_of_ends(far, kind) ? of_ends : by_pairs(op) ? by_pair : by_round;
+    return row[kind](op, far, unit);
+}
 
 static uint64_t count_units(const hd_op_t *op, const hd_far_t *far, uint32_t kind) {
+    if (is_of_ends(far, kind) || kind == PUSH) {
+        return is_of_ends(far, kind) ? ends_units(op, far, kind) : 0;
+    }
     if (by_pairs(op)) {
         return kind == EXECUTE ? far->ring[EXECUTE][far->mine].parts
                                : pair_units(far, kind == FEED);
@@ -880,6 +1034,7 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
         hd_error("%s: no memory for the parts of %u endpoints", hd_op_type_name(op), far->n);
         return UCC_ERR_NO_MEMORY;
     }
+    far->shared = far->shared && ends_parts(op, far) <= HD_ENDS_MOST;
     for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
         hd_slice_t *slice = &far->slice[kind];
         uint64_t units = count_units(op, far, kind);
@@ -936,7 +1091,9 @@ static ucc_status_t prepare(hd_op_t *op, hd_far_t *far) {
 }
 
 static bool is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, uint32_t unit) {
-    return by_pairs(op) ? pair_is_ready(op, far, kind, unit) : round_is_ready(op, far, kind, unit);
+    return is_of_ends(far, kind) ? end_is_ready(op, far, kind, unit)
+           : by_pairs(op)        ? pair_is_ready(op, far, kind, unit)
+                                 : round_is_ready(op, far, kind, unit);
 }
 
 /* The slice's next unit, if it is there and ready. */
@@ -986,7 +1143,7 @@ static bool work_on_claimed(hd_op_t *op, hd_far_t *far, uint32_t kind) {
     }
     /* relaxed, both: only told to those who wait too long */
     atomic_store_explicit(&op->place.member->shared->at_work, 1, memory_order_relaxed);
-    note(op, (by_pairs(op) ? by_pair : by_round)[kind](op, far, unit));
+    note(op, run(op, far, kind, unit));
     if (op->plan.stores == HD_STORES_STREAMING) {
         hd_copy_fence(); /* before anybody is told that the unit is finished */
     }
@@ -1041,13 +1198,20 @@ static bool work_on(hd_op_t *op, hd_far_t *far, uint32_t kind) {
                                                  : work_on_claimed(op, far, kind);
 }
 
-/* First what lets others go on. */
+/* First what lets others go on; where both ends copy, what the other one can't do. */
+static bool work_on_first(hd_op_t *op, hd_far_t *far) {
+    static const uint8_t usual[HD_FAR_KINDS] = {DRAIN, FEED, EXECUTE, PUSH},
+                         of_both[HD_FAR_KINDS] = {FEED, EXECUTE, DRAIN, PUSH};
+    const uint8_t *kind = far->shared ? of_both : usual;
+    return work_on(op, far, kind[0]) || work_on(op, far, kind[1]) || work_on(op, far, kind[2]) ||
+           work_on(op, far, kind[3]);
+}
+
 static ucc_status_t work(hd_op_t *op) {
     hd_far_t *far = hd_far_of(op);
     ucc_status_t status = prepare(op, far);
     uint32_t chunks = 0; /* bounded: others use this context, too */
-    while (status == UCC_OK && chunks < CHUNKS_PER_STEP &&
-           (work_on(op, far, DRAIN) || work_on(op, far, FEED) || work_on(op, far, EXECUTE))) {
+    while (status == UCC_OK && chunks < CHUNKS_PER_STEP && work_on_first(op, far)) {
         chunks++;
     }
     if (status < 0) {
@@ -1164,6 +1328,12 @@ ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op)) {
     return status;
 }
 
+/* Does no other process write to this one's buffers any more? */
+static bool is_left_alone(const hd_op_t *op, const hd_far_t *far) {
+    return !far->shared || far->is_source || hd_ends_close(far, ends_window(op, far, 0).word) ||
+           hd_reach_has_lost(op->group->reach, far->mapping[!far->mine]);
+}
+
 ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why) {
     hd_far_t *far = hd_far_of(op);
     hd_group_poison(op->group, why);
@@ -1186,6 +1356,7 @@ ucc_status_t hd_far_cancel(hd_op_t *op, ucc_status_t why) {
         quiet &= atomic_load_explicit(&slice->finished, memory_order_acquire) ==
                  (hd_generation(op->place.k) | claimed);
     }
+    quiet &= !is_prepared(op, far) || is_left_alone(op, far);
     hd_unlock(&far->lock);
     if (!quiet) {
         return UCC_INPROGRESS;

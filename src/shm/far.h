@@ -12,8 +12,9 @@ enum {
     HD_FAR_PIECE = 32 * 1024,     /* bytes of a window that are used, unless an element has more */
     HD_FAR_LEAST = 8 * 1024,      /* but for short data */
     HD_FAR_LARGEST = 1024 * 1024, /* of an `in` or `out` window */
-    HD_FAR_KINDS = 3,             /* of slices */
+    HD_FAR_KINDS = 4,             /* of slices */
     HD_FAR_PULL = 256 * 1024,     /* bytes that one unit reads where data are pulled */
+    HD_FAR_SHARED = 64 * 1024,    /* at least, where both ends copy */
     HD_FAR_SOURCES = HD_FAR_PIECE / 16 /* sources that a window tells of */
 };
 
@@ -26,6 +27,8 @@ typedef struct hd_window {
     uint32_t rounds;                          /* its writer counts so many */
     bool tells;     /* it has no data, but says where they are (hd_far_source_t) */
     uint64_t block; /* bytes of the block of which it has a piece */
+    /* ends.c: which parts are taken, and how many the source has written; by epoch, as above */
+    _Atomic uint64_t taken, written;
 } hd_window_t;
 
 /* A source that others read by the kernel: where it is in its process, and its bytes. */
@@ -77,6 +80,7 @@ struct hd_far {
     uint32_t *share;           /* by process: positions of a round that it executes */
     size_t piece;              /* bytes of a piece, by rounds; of a part that goes by windows */
     bool pulls;                /* by rounds: others read it where it is */
+    bool shared, is_source;    /* both ends copy (ends.c); this process has it, the other reads */
     /* by pairs, by process: it pulls what mine have for it; mine pull what it has for them */
     uint32_t *pulled, *pulling;
     uint32_t n_own, n_other;
@@ -107,6 +111,27 @@ bool hd_pull_reads(const hd_group_t *group, uint32_t mapping);
 /* Copies so many bytes from there in that mapping's process. UCC_ERR_IO_ERROR (logged): they can't
  * be read. */
 ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t from, size_t bytes);
+
+/* Does the process of this mapping write to all others', too? */
+bool hd_pull_writes(const hd_group_t *group, uint32_t mapping);
+/* Copies so many bytes to there in that mapping's process. UCC_ERR_IO_ERROR (logged): they can't
+ * be written. */
+ucc_status_t hd_push(const hd_op_t *op, uint32_t mapping, uint64_t to, const void *from,
+                     size_t bytes);
+
+/* --- ends.c: parts that both ends copy -------------------------------------------------------- */
+
+enum { HD_ENDS_MOST = 32767 }; /* parts */
+
+/* Takes the next of so many parts. False: there is none any more. */
+bool hd_ends_take(const hd_far_t *far, hd_window_t *window, uint32_t parts, bool is_source,
+                  uint32_t *part);
+/* By the source: a part that it has taken is written, or failed. */
+void hd_ends_wrote(const hd_far_t *far, hd_window_t *window);
+/* By the reader: are all parts taken, and those of the source written? */
+bool hd_ends_are_done(const hd_far_t *far, const hd_window_t *window, uint32_t parts);
+/* By a reader that cancels: no part is taken any more. False: the source writes one. */
+bool hd_ends_close(const hd_far_t *far, hd_window_t *window);
 
 /* What this process keeps with the slot of op's exchange; NULL: nothing yet, or no memory. */
 hd_far_t *hd_far_of(const hd_op_t *op);

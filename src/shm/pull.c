@@ -1,7 +1,8 @@
 /* pull.c: what members of other processes have is read by the kernel (process_vm_readv): one copy,
  * where windows take two. The system may forbid it (Yama, seccomp, another namespace of processes),
  * so each process tries it, once the team has formed, and says what came of it in memory that all
- * have mapped. Whether data are pulled, reader and source decide alike from that (far.c).
+ * have mapped. Whether data are pulled, reader and source decide alike from that (far.c), and
+ * whether the source, which would only wait, writes some of them (process_vm_writev; ends.c).
  *
  * Whoever cancels does not wait for readers of its buffers: it has poisoned the group before its
  * caller can write there again, and a reader that finds the group poisoned after it has read fails,
@@ -19,9 +20,10 @@
 typedef struct reader {
     /* Written before its members join: its process, in which there is the same token as here. */
     alignas(HD_LINE) uint64_t process;
-    uint64_t address;
+    uint64_t address, answer;
     uint64_t token[2];
-    uint32_t reads; /* 1: it reads all others'; written before any of its members publishes */
+    /* 1: it reads all others', and writes them; written before any of its members publishes */
+    uint32_t reads, writes;
     /* why it does not, for people: errno at the first mapping that it can't read, or one of these;
      * 0: it does, or has not tried yet */
     int32_t why;
@@ -45,6 +47,12 @@ static ssize_t read_from(const reader_t *reader, void *to, uint64_t from, size_t
     return process_vm_readv((pid_t)reader->process, &here, 1, &there, 1, 0);
 }
 
+static ssize_t write_to(const reader_t *reader, uint64_t to, const void *from, size_t bytes) {
+    struct iovec here = {.iov_base = (void *)(uintptr_t)from, .iov_len = bytes},
+                 there = {.iov_base = (void *)(uintptr_t)to, .iov_len = bytes};
+    return process_vm_writev((pid_t)reader->process, &here, 1, &there, 1, 0);
+}
+
 void hd_pull_open(hd_group_t *group) {
     reader_t *reader = reader_of(group, group->mapping.number);
     if (getrandom(group->token, sizeof(group->token), 0) != (ssize_t)sizeof(group->token)) {
@@ -52,8 +60,9 @@ void hd_pull_open(hd_group_t *group) {
     }
     reader->process = (uint64_t)getpid();
     reader->address = (uintptr_t)group->token;
+    reader->answer = (uintptr_t)&group->answer;
     memcpy(reader->token, group->token, sizeof(group->token));
-    reader->reads = 0;
+    reader->reads = reader->writes = 0;
     reader->why = 0;
 }
 
@@ -80,7 +89,14 @@ static int32_t try_mapping(const hd_group_t *group, uint32_t mapping) {
     return 0;
 }
 
+/* That process is read: does the system let it be written to, too? */
+static bool try_writing(const hd_group_t *group, uint32_t mapping) {
+    const reader_t *reader = reader_of(group, mapping);
+    return write_to(reader, reader->answer, &(uint64_t){0}, sizeof(uint64_t)) == sizeof(uint64_t);
+}
+
 void hd_pull_try(hd_group_t *group) {
+    bool writes = true;
     uint64_t seen[HD_FAR_MOST / 64 + 1] = {0};
     reader_t *mine = reader_of(group, group->mapping.number);
     int32_t why = group->pull_min < SIZE_MAX ? 0 : NEVER_WORTH_IT;
@@ -91,11 +107,13 @@ void hd_pull_try(hd_group_t *group) {
         if (!(seen[mapping / 64] & bit)) {
             seen[mapping / 64] |= bit;
             why = try_mapping(group, mapping);
+            writes = writes && !why && try_writing(group, mapping);
             mine->whom = mapping;
         }
     }
     mine->why = why;
     mine->reads = !why;
+    mine->writes = !why && writes;
 }
 
 void hd_pull_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text) {
@@ -121,6 +139,10 @@ bool hd_pull_reads(const hd_group_t *group, uint32_t mapping) {
     return reader_of(group, mapping)->reads != 0;
 }
 
+bool hd_pull_writes(const hd_group_t *group, uint32_t mapping) {
+    return reader_of(group, mapping)->writes != 0;
+}
+
 ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t from, size_t bytes) {
     const reader_t *reader = reader_of(op->group, mapping);
     size_t done = 0;
@@ -137,4 +159,21 @@ ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t fro
     /* acquire: what has been read was read before this looks */
     atomic_thread_fence(memory_order_acquire);
     return hd_group_poisoned(op->group);
+}
+
+ucc_status_t hd_push(const hd_op_t *op, uint32_t mapping, uint64_t to, const void *from,
+                     size_t bytes) {
+    const reader_t *reader = reader_of(op->group, mapping);
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t some = write_to(reader, to + done, (const uint8_t *)from + done, bytes - done);
+        if (some <= 0) {
+            hd_error("%s: %zu bytes can't be written to process %llu (%s)", hd_op_type_name(op),
+                     bytes - done, (unsigned long long)reader->process,
+                     some ? strerror(errno) : "no room is there");
+            return UCC_ERR_IO_ERROR;
+        }
+        done += (size_t)some;
+    }
+    return UCC_OK;
 }

@@ -1,0 +1,255 @@
+/* test_ends.c: parts of an exchange that the reader reads and the source writes. */
+#include "shm/far.h"
+#include "support/random.h"
+#include "team/team.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <heddle/heddle.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+TestSuite(ends, .timeout = 120);
+
+#define EPOCH (UINT64_C(7) << 32)
+
+static hd_far_t far_of(uint64_t epoch) {
+    return (hd_far_t){.epoch = epoch};
+}
+
+Test(ends, each_part_is_taken_once) {
+    hd_far_t far = far_of(EPOCH);
+    hd_window_t window = {.taken = EPOCH - 1, .written = EPOCH - 1}; /* of the set's last use */
+    uint32_t part;
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_not(hd_ends_are_done(&far, &window, 3));
+        cr_assert(hd_ends_take(&far, &window, 3, i == 1, &part));
+        cr_assert_eq(part, i);
+    }
+    cr_assert_not(hd_ends_take(&far, &window, 3, false, &part));
+    cr_assert_not(hd_ends_are_done(&far, &window, 3), "the source has not written its part");
+    hd_ends_wrote(&far, &window);
+    cr_assert(hd_ends_are_done(&far, &window, 3));
+}
+
+Test(ends, as_many_as_can_be_may_all_be_the_source_s) {
+    hd_far_t far = far_of(EPOCH);
+    hd_window_t window = {0};
+    uint32_t part = 0, n = 0;
+    while (hd_ends_take(&far, &window, HD_ENDS_MOST, true, &part)) {
+        cr_assert_eq(part, n++);
+        hd_ends_wrote(&far, &window);
+    }
+    cr_assert_eq(n, HD_ENDS_MOST);
+    cr_assert(hd_ends_are_done(&far, &window, HD_ENDS_MOST));
+    cr_assert(hd_ends_close(&far, &window));
+    cr_assert(hd_ends_are_done(&far, &window, HD_ENDS_MOST));
+}
+
+Test(ends, who_closes_waits_for_what_the_source_has_taken) {
+    hd_far_t far = far_of(EPOCH);
+    hd_window_t window = {0};
+    uint32_t part;
+    cr_assert(hd_ends_take(&far, &window, 8, false, &part));
+    cr_assert(hd_ends_take(&far, &window, 8, true, &part));
+    cr_assert(hd_ends_take(&far, &window, 8, true, &part));
+    cr_assert_not(hd_ends_close(&far, &window));
+    cr_assert_not(hd_ends_take(&far, &window, 8, true, &part), "it is closed");
+    cr_assert_not(hd_ends_take(&far, &window, 8, false, &part), "it is closed");
+    hd_ends_wrote(&far, &window);
+    cr_assert_not(hd_ends_close(&far, &window));
+    hd_ends_wrote(&far, &window);
+    cr_assert(hd_ends_close(&far, &window));
+}
+
+Test(ends, what_nobody_has_begun_is_closed_too) {
+    hd_far_t far = far_of(EPOCH);
+    hd_window_t window = {.taken = (EPOCH - 1) & ~UINT64_C(1), .written = 3};
+    uint32_t part;
+    cr_assert(hd_ends_close(&far, &window));
+    cr_assert_not(hd_ends_take(&far, &window, 8, true, &part));
+}
+
+/* The windows may belong to another exchange by then, whose numbers may have wrapped. */
+Test(ends, who_closes_late_does_not_disturb_the_next) {
+    static const uint64_t last[] = {EPOCH, UINT64_C(0xffffffff) << 32};
+    for (uint32_t i = 0; i < 2; i++) {
+        hd_far_t far = far_of(last[i]), next = far_of(last[i] + (UINT64_C(1) << 32));
+        hd_window_t window = {0};
+        uint32_t part;
+        cr_assert(hd_ends_take(&next, &window, 8, true, &part));
+        cr_assert(hd_ends_close(&far, &window));
+        cr_assert(hd_ends_take(&next, &window, 8, true, &part));
+        cr_assert_eq(part, 1);
+    }
+}
+
+/* --- a reader that gives up ------------------------------------------------------------------- */
+
+enum { BYTES = 4 << 20, GRAIN = 64 << 10, ROUNDS = 100 };
+
+typedef struct run {
+    useconds_t after; /* the reader gives up */
+    bool is_spoilt;
+} run_t;
+
+/* The last bytes of all that could be parts: these are written last. */
+static void look(const uint8_t *buffer, uint8_t *seen) {
+    for (size_t i = 0; i < BYTES / GRAIN; i++) {
+        seen[i] = ((const volatile uint8_t *)buffer)[(i + 1) * GRAIN - 1];
+    }
+}
+
+/* Endpoint 1 gives up a bcast of which the kernel may be writing a part to it. */
+static void give_up(heddle_ep_t *ep, void *arg) {
+    run_t *run = arg;
+    bool reads = heddle_ep_index(ep) == 1;
+    uint8_t *buffer = malloc(BYTES), before[BYTES / GRAIN], after[BYTES / GRAIN];
+    ucc_coll_req_h request;
+    memset(buffer, reads ? 1 : 2, BYTES);
+    heddle_barrier(ep);
+    if (heddle_ibcast(ep, buffer, BYTES, UCC_DT_UINT8, 0, &request) != UCC_OK) {
+        cr_assert_not(reads); /* who has given up before the source came */
+        free(buffer);
+        return;
+    }
+    if (reads) {
+        heddle_wait(request, run->after * 1e-6);
+        heddle_team_abort(heddle_ep_team(ep));
+        heddle_wait(request, -1);
+        look(buffer, before);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        look(buffer, after);
+        run->is_spoilt = memcmp(before, after, sizeof(before)) != 0;
+    } else {
+        heddle_wait(request, -1);
+    }
+    heddle_request_free(&request);
+    free(buffer);
+}
+
+Test(ends, nothing_is_written_to_a_reader_that_has_given_up) {
+    uint64_t random = 24;
+    setenv("HEDDLE_DEBUG_MAPPINGS", "far", 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        run_t run = {.after = (useconds_t)random_below(&random, 500)};
+        heddle_run(2, give_up, &run);
+        cr_assert_not(run.is_spoilt, "round %u, after %u us", i, (unsigned)run.after);
+    }
+}
+
+/* --- the right data, whoever copies them ------------------------------------------------------ */
+
+enum { N = 4, LONGEST = 700001 }; /* the longest block: more than two parts of the largest size */
+
+typedef struct exchange {
+    size_t block; /* bytes; v types: of endpoint i's block, i times 1000 fewer */
+    bool refused; /* the source may not write */
+    bool wrong[N];
+} exchange_t;
+
+static uint8_t value(uint32_t from, uint32_t to, size_t i) {
+    return (uint8_t)(from * 5 + to * 3 + i % 251 + i / 65536);
+}
+
+static void fill(uint8_t *at, uint32_t from, uint32_t to, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        at[i] = value(from, to, i);
+    }
+}
+
+static bool is_right(const uint8_t *at, uint32_t from, uint32_t to, size_t bytes) {
+    bool right = true;
+    for (size_t i = 0; i < bytes; i++) {
+        right = right && at[i] == value(from, to, i);
+    }
+    return right;
+}
+
+/* Each rooted collective, from and to each root. */
+static void all_rooted(heddle_ep_t *ep, void *arg) {
+    exchange_t *x = arg;
+    uint32_t n = heddle_ep_size(ep), me = heddle_ep_index(ep);
+    hd_group_t *group = heddle_ep_team(ep)->group;
+    uint8_t *all = malloc(n * x->block), *own = malloc(x->block);
+    uint64_t counts[N], at[N];
+    bool right = all && own;
+    heddle_barrier(ep);
+    for (uint32_t i = 0; i < n; i++) {
+        counts[i] = x->block - i * 1000;
+        at[i] = i * x->block;
+        cr_assert_eq(hd_pull_writes(group, group->home_of[i]), !x->refused);
+    }
+    for (uint32_t root = 0; root < n; root++) {
+        fill(own, root, 0, x->block);
+        if (me != root) {
+            memset(own, 0, x->block);
+        }
+        right &= heddle_bcast(ep, own, x->block, UCC_DT_UINT8, root) == UCC_OK &&
+                 is_right(own, root, 0, x->block);
+        for (uint32_t v = 0; v < 2; v++) {
+            uint64_t count = v ? counts[me] : x->block;
+            fill(own, me, root, count);
+            memset(all, 0, n * x->block);
+            right &= (v ? heddle_gatherv(ep, own, count, all, counts, at, UCC_DT_UINT8, root)
+                        : heddle_gather(ep, own, all, count, UCC_DT_UINT8, root)) == UCC_OK;
+            for (uint32_t i = 0; me == root && i < n; i++) {
+                right &= is_right(all + at[i], i, root, v ? counts[i] : x->block);
+            }
+            for (uint32_t i = 0; i < n; i++) {
+                fill(all + at[i], root, i, x->block);
+            }
+            memset(own, 0, x->block);
+            right &= (v ? heddle_scatterv(ep, all, counts, at, own, count, UCC_DT_UINT8, root)
+                        : heddle_scatter(ep, all, own, count, UCC_DT_UINT8, root)) == UCC_OK &&
+                     is_right(own, root, me, count);
+        }
+    }
+    x->wrong[me] = !right;
+    free(all);
+    free(own);
+}
+
+/* From now on the system lets this process read others, and not write to them. */
+static void forbid_writing(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void expect_right(uint32_t n, const char *mapped, size_t block, bool is_refused) {
+    exchange_t x = {.block = block, .refused = is_refused};
+    setenv("HEDDLE_DEBUG_MAPPINGS", mapped, 1);
+    setenv("HEDDLE_PULL_MIN", "1", 1);
+    cr_assert_eq(heddle_run(n, all_rooted, &x), UCC_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        cr_expect_not(x.wrong[i], "endpoint %u of %u, %s, %zu bytes", i, n, mapped, block);
+    }
+}
+
+Test(ends, two_processes_copy_the_right_data) {
+    static const size_t blocks[] = {20001, 65536, 65537, 300000, LONGEST};
+    for (uint32_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+        expect_right(2, "far", blocks[i], false);
+        expect_right(4, "pairs", blocks[i], false);
+    }
+}
+
+Test(ends, so_does_the_reader_alone_where_the_other_may_not_write) {
+    forbid_writing();
+    expect_right(2, "far", LONGEST, true);
+    expect_right(4, "pairs", LONGEST, true);
+}
