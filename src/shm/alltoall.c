@@ -119,3 +119,10 @@ ucc_status_t hd_alltoall_start(hd_op_t *op) {
     op->wait = wait_for_all;
     return hd_lane_publish(op, source(op), op->call.bytes * op->place.n);
 }
+
+/* My own block I take from its buffer. */
+ucc_status_t hd_alltoall_start_staged(hd_op_t *op) {
+    size_t block = op->call.bytes;
+    op->wait = wait_for_all;
+    return hd_lane_stage_others(op, source(op), block * op->place.n, block * op->place.me, block);
+}

@@ -10,7 +10,7 @@ const hd_family_t hd_family[HD_N_TYPES] = {
     [HD_ALLGATHER] = {hd_allgather_start, NULL, NULL},
     [HD_ALLGATHERV] = {hd_allgatherv_start, NULL, NULL},
     [HD_ALLREDUCE] = {hd_allreduce_start, hd_express_allreduce, hd_allreduce_wait},
-    [HD_ALLTOALL] = {hd_alltoall_start, NULL, NULL},
+    [HD_ALLTOALL] = {hd_alltoall_start, NULL, NULL, hd_alltoall_start_staged},
     [HD_ALLTOALLV] = {hd_alltoallv_start, NULL, NULL},
     [HD_BARRIER] = {hd_barrier_start, hd_express_barrier, hd_arrived},
     [HD_BCAST] = {hd_bcast_start, hd_express_bcast, hd_bcast_wait},
@@ -19,9 +19,9 @@ const hd_family_t hd_family[HD_N_TYPES] = {
     [HD_GATHER] = {hd_gather_start, NULL, NULL},
     [HD_GATHERV] = {hd_gatherv_start, NULL, NULL},
     [HD_REDUCE] = {hd_reduce_start, NULL, NULL},
-    [HD_REDUCE_SCATTER] = {hd_reduce_scatter_start, NULL, NULL},
+    [HD_REDUCE_SCATTER] = {hd_reduce_scatter_start, NULL, NULL, hd_reduce_scatter_start_staged},
     [HD_REDUCE_SCATTERV] = {hd_reduce_scatter_start, NULL, NULL},
-    [HD_SCATTER] = {hd_scatter_start, hd_express_scatter, hd_scatter_wait},
+    [HD_SCATTER] = {hd_scatter_start, hd_express_scatter, hd_scatter_wait, hd_scatter_start_staged},
     [HD_SCATTERV] = {hd_scatterv_start, NULL, NULL},
     [HD_MCAST] = {hd_bcast_start, hd_express_bcast, hd_bcast_wait},
     [HD_SCAN] = {hd_scan_start, NULL, NULL},
@@ -29,10 +29,12 @@ const hd_family_t hd_family[HD_N_TYPES] = {
 };
 
 /* Of a member without data: it waits for all to see that none has. */
-static ucc_status_t (*start_of(const hd_call_t *call))(hd_op_t *op) {
-    return call->one_sided ? hd_put_start
-           : call->empty   ? hd_barrier_start
-                           : hd_family[call->type].start;
+static ucc_status_t (*start_of(const hd_op_t *op))(hd_op_t *op) {
+    const hd_family_t *family = &hd_family[op->call.type];
+    return op->call.one_sided                                            ? hd_put_start
+           : op->call.empty                                              ? hd_barrier_start
+           : op->plan.regime == HD_REGIME_STAGED && family->start_staged ? family->start_staged
+                                                                         : family->start;
 }
 
 /* At each post of a v type: its counts are this post's. */
@@ -88,7 +90,7 @@ static ucc_status_t start_leaning(hd_op_t *op) {
     } else if (!direct && op->plan.path == HD_PATH_FAR) {
         replan(op, hd_plan_here(op->group, &op->call, &op->place));
     }
-    return direct ? start_far(op) : start_of(&op->call)(op);
+    return direct ? start_far(op) : start_of(op)(op);
 }
 
 static ucc_status_t start_apart(hd_op_t *op) {
@@ -111,7 +113,7 @@ static ucc_status_t start_apart(hd_op_t *op) {
     case HD_PATH_MIXED:
         return mixed[op->call.type](op);
     default:
-        return start_of(&op->call)(op);
+        return start_of(op)(op);
     }
 }
 
@@ -130,7 +132,7 @@ ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
         return hd_coll[type].vector ? start_apart : start_far;
     }
     if (!hd_coll[type].vector) {
-        return start_of(&op->call);
+        return start_of(op);
     }
     return hd_plan_is_mixed(type) && op->plan.path == HD_PATH_ENGINE ? start_directly : start[type];
 }

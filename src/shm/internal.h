@@ -200,6 +200,9 @@ static inline void hd_lane_prefetch(const hd_lane_t *lane) {
 /* The payload is one block; takes it if it has as many bytes as expected, else fails the team. */
 ucc_status_t hd_lane_take(hd_op_t *op, uint32_t from, const hd_lane_t *lane, size_t expected,
                           void *dst);
+/* Stages and publishes data, but for the owner's part of it, which nobody else reads. */
+ucc_status_t hd_lane_stage_others(hd_op_t *op, const uint8_t *data, size_t bytes, size_t own,
+                                  size_t own_bytes);
 /* Publishes op->call.send's blocks of so large elements, but for that of member `but`, with a table
  * of their offsets (n + 1 of uint32_t) before them. */
 ucc_status_t hd_lane_publish_blocks(hd_op_t *op, size_t element, uint32_t but);
@@ -486,6 +489,10 @@ ucc_status_t hd_scatter_wait(hd_op_t *op);
 ucc_status_t hd_scatterv_start(hd_op_t *op);
 ucc_status_t hd_alltoall_start(hd_op_t *op);
 ucc_status_t hd_alltoallv_start(hd_op_t *op);
+/* What the owner takes from its buffer is not staged. */
+ucc_status_t hd_reduce_scatter_start_staged(hd_op_t *op);
+ucc_status_t hd_scatter_start_staged(hd_op_t *op);
+ucc_status_t hd_alltoall_start_staged(hd_op_t *op);
 /* On the path MIXED, where members don't reach each other's buffers. */
 ucc_status_t hd_gatherv_start_apart(hd_op_t *op);
 ucc_status_t hd_scatterv_start_apart(hd_op_t *op);

@@ -159,6 +159,30 @@ ucc_status_t hd_lane_publish(hd_op_t *op, const void *data, size_t bytes) {
     return status;
 }
 
+/* What lies in my staging slot travels in lines or in the lane if that is the plan. */
+static ucc_status_t publish_staged(hd_op_t *op, const uint8_t *staging, size_t bytes) {
+    if (op->plan.regime != HD_REGIME_STAGED) {
+        return hd_lane_publish(op, staging, bytes);
+    }
+    hd_lane_point(op->lane, staging);
+    publish(op, bytes);
+    hd_bell_ring(&op->group->home.bell);
+    return UCC_OK;
+}
+
+ucc_status_t hd_lane_stage_others(hd_op_t *op, const uint8_t *data, size_t bytes, size_t own,
+                                  size_t own_bytes) {
+    uint8_t *staging = own_staging(op);
+    if (!staging) {
+        hd_error("%s: no memory for a staging ring", hd_op_type_name(op));
+        return UCC_ERR_NO_MEMORY;
+    }
+    size_t behind = own + own_bytes;
+    memcpy(staging, data, own);
+    memcpy(staging + behind, data + behind, bytes - behind);
+    return publish_staged(op, staging, bytes);
+}
+
 void *hd_lane_staging(hd_op_t *op) {
     return own_staging(op);
 }
@@ -229,17 +253,6 @@ ucc_status_t hd_lane_take(hd_op_t *op, uint32_t from, const hd_lane_t *lane, siz
         return hd_op_sizes_differ(op, from, hd_lane_bytes(lane), expected);
     }
     return hd_lane_read(lane, op->place.k, 0, expected, dst) ? UCC_OK : UCC_INPROGRESS;
-}
-
-/* What lies in my staging slot travels in lines or in the lane if that is the plan. */
-static ucc_status_t publish_staged(hd_op_t *op, const uint8_t *staging, size_t bytes) {
-    if (op->plan.regime != HD_REGIME_STAGED) {
-        return hd_lane_publish(op, staging, bytes);
-    }
-    hd_lane_point(op->lane, staging);
-    publish(op, bytes);
-    hd_bell_ring(&op->group->home.bell);
-    return UCC_OK;
 }
 
 ucc_status_t hd_lane_publish_blocks(hd_op_t *op, size_t element, uint32_t but) {

@@ -30,3 +30,9 @@ ucc_status_t hd_reduce_scatter_start(hd_op_t *op) {
     op->wait = wait_flat;
     return hd_lane_publish(op, op->call.src, op->call.total);
 }
+
+/* My own block's operand I take from its buffer. */
+ucc_status_t hd_reduce_scatter_start_staged(hd_op_t *op) {
+    op->wait = wait_flat;
+    return hd_lane_stage_others(op, op->call.src, op->call.total, own_offset(op), op->call.bytes);
+}

@@ -116,3 +116,12 @@ ucc_status_t hd_scatter_start(hd_op_t *op) {
     ucc_status_t status = hd_lane_publish(op, op->call.src, op->call.bytes * op->place.n);
     return status == UCC_OK && op->call.is_root ? take_own(op, false) : status;
 }
+
+ucc_status_t hd_scatter_start_staged(hd_op_t *op) {
+    size_t block = op->call.bytes;
+    hd_assert(op->call.is_root); /* nobody else has anything that would be staged */
+    op->wait = hd_arrive_done;
+    ucc_status_t status =
+        hd_lane_stage_others(op, op->call.src, block * op->place.n, block * op->place.me, block);
+    return status == UCC_OK ? take_own(op, false) : status;
+}

@@ -237,6 +237,7 @@ typedef struct hd_family {
     /* all of it, if it is small and the others are there; NULL: it has no such way */
     uint64_t (*express)(const hd_place_t *at, const hd_call_t *call, uint32_t looks);
     ucc_status_t (*wait)(hd_op_t *op); /* what is left of it once that has put the lane out */
+    ucc_status_t (*start_staged)(hd_op_t *op); /* if STAGED is the regime; NULL: as start */
 } hd_family_t;
 
 extern const hd_family_t hd_family[HD_N_TYPES];
