@@ -2,15 +2,15 @@
 #include "memory.h"
 
 #include "job.h"
+#include "malloc/memfd.h"
+#include "malloc/seam.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static char *blocks;  /* of PE 0, and of the others behind it */
@@ -32,18 +32,12 @@ static size_t room_bytes(void) {
     return stride * (size_t)the_world.size + HEAP_ALIGNMENT;
 }
 
-/* Beyond the limit, ftruncate() would end the process by a signal. */
-static void must_be_allowed(size_t bytes) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
+static int make_file(size_t bytes) {
+    if (bytes > hd_memfd_most()) {
         complain("symmetric memory", "more than the limit of a file's size (ulimit -f)");
     }
-}
-
-static int make_file(size_t bytes) {
-    must_be_allowed(bytes);
-    int file = memfd_create("symmetric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0 || bytes > LONG_MAX || ftruncate(file, (off_t)bytes) != 0 ||
+    int file = hd_memfd("symmetric");
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0 ||
         fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         complain("symmetric memory", strerror(errno));
     }
@@ -97,6 +91,19 @@ char *memory_heap(int pe) {
 
 char *memory_image(int pe) {
     return memory_heap(pe) + the_world.heap_bytes;
+}
+
+/* Large collectives in the heaps are then done as among threads. Of those of this process; the other
+ * processes tell Heddle of theirs. */
+__attribute__((visibility("default"))) int heddle_malloc_heap(uint32_t version,
+                                                              hd_malloc_heap_t *heap) {
+    if (version != HD_MALLOC_VERSION || the_world.processes == 1) {
+        return 1;
+    }
+    heap->base = memory_heap(the_world.first);
+    heap->bytes = stride * (size_t)the_world.here;
+    heap->fd = files[the_world.process];
+    return 0;
 }
 
 /* ---- copies of the program ---- */

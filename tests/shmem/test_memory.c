@@ -24,6 +24,18 @@ Test(memory, heaps_are_symmetric_across_processes) {
     cr_expect_eq(run(4, 4, "heap", "through"), 0);
 }
 
+/* So Heddle's large collectives find them. */
+Test(memory, heaps_of_several_processes_are_told_to_heddle) {
+    static const char heaps[] = "timeout 20 env HEDDLE_LOG_LEVEL=info $SHMEMRUN -n 3 -p %d "
+                                "$PROCESSES heap 2>&1 | grep -c \"or libheddle_shmem's, of\"";
+    for (int p = 1; p <= 3; p++) {
+        char line[256], words[8];
+        snprintf(line, sizeof(line), heaps, p);
+        snprintf(words, sizeof(words), "%d\n", p > 1 ? p : 0);
+        cr_expect_eq(shell(line, words), p > 1 ? 0 : 1);
+    }
+}
+
 Test(memory, what_can_not_be_had_is_told) {
     cr_expect_eq(shell("ulimit -f 1000; timeout 20 $SHMEMRUN -n 2 -p 2 $PROCESSES heap 2>&1",
                        "symmetric memory: more than the limit of a file's size"),
