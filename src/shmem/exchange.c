@@ -23,7 +23,8 @@ static ucc_status_t watch(double began, double *next) {
         return UCC_INPROGRESS;
     }
     snprintf(who, sizeof(who), "PE %d in shmem_init", this_pe->number);
-    snprintf(whom, sizeof(whom), "PEs of the %d other processes", the_world.processes - 1);
+    snprintf(whom, sizeof(whom), "PEs of the %d other process%s", the_world.processes - 1,
+             the_world.processes == 2 ? "" : "es");
     return heddle_watch_wait(who, whom, waited, next);
 }
 

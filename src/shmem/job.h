@@ -52,8 +52,8 @@ void job_over(void);
 void job_end(int status);
 bool job_ends(void);
 int job_status(void);
-/** After that, when all is done but _exit(): waits until the others are as far, for half a second or
- *  a bit more. Else they would take this process for one that has died, and say so. */
+/** After that, when all is done but _exit(): waits until the others are as far, for about half a
+ *  second at most. Else they would take this process for one that has died, and say so. */
 void job_leave(void);
 void job_count_leaving(uint32_t n);
 

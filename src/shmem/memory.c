@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,9 @@ static void map_blocks(int process) {
 
 void memory_make(void) {
     stride = up(the_world.heap_bytes + up(the_world.image_bytes, page()), HEAP_ALIGNMENT);
+    if (stride > LONG_MAX / 2 / (size_t)the_world.size) {
+        complain("symmetric memory", strerror(ENOMEM));
+    }
     room = mmap(NULL, room_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) {
         complain("symmetric memory", strerror(errno));
@@ -93,8 +97,8 @@ char *memory_image(int pe) {
     return memory_heap(pe) + the_world.heap_bytes;
 }
 
-/* Large collectives in the heaps are then done as among threads. Of those of this process; the other
- * processes tell Heddle of theirs. */
+/* Heddle asks for it, and does large collectives in the heaps as among threads then. Each process
+ * tells of its own PEs' blocks. */
 __attribute__((visibility("default"))) int heddle_malloc_heap(uint32_t version,
                                                               hd_malloc_heap_t *heap) {
     if (version != HD_MALLOC_VERSION || the_world.processes == 1) {

@@ -172,8 +172,12 @@ static int do_what(const char *what, const char *how) {
 }
 
 int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "comes-late") && shmem_my_pe() == 1) {
+        sleep(argc > 2 ? (unsigned)atoi(argv[2]) : 0);
+    }
     shmem_init();
-    int status = do_what(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
+    int status = do_what(what, argc > 2 ? argv[2] : "");
     shmem_finalize();
     if (shmem_my_pe() == 0 && status == 0) {
         printf("through\n");

@@ -1,4 +1,4 @@
-/* test_processes.c: how a job of several processes ends: all of it, at once, with the right status. */
+/* test_processes.c: how a job of several processes ends: all of it, and with the right status. */
 #include "shell.h"
 
 TestSuite(processes, .timeout = 60);
