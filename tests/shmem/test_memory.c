@@ -44,10 +44,6 @@ Test(memory, what_can_not_be_had_is_told) {
                        "shmemrun: symmetric memory: "),
                  2);
     cr_expect_eq(
-        shell("SHMEM_SYMMETRIC_SIZE=60000T timeout 20 $SHMEMRUN -n 256 -p 2 $PROCESSES 2>&1",
-              "shmemrun: symmetric memory: "),
-        2);
-    cr_expect_eq(
         shell("timeout 20 $SHMEMRUN -n 2 -p 2 /etc/hostname 2>&1", "is no program for shmemrun"),
         2);
     cr_expect_eq(shell("timeout 20 $SHMEMRUN -n 2 -p 2 /no/such/file 2>&1", "can't be read"), 2);
