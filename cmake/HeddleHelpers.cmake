@@ -84,9 +84,13 @@ function(heddle_add_shmem_module target source)
     set_target_properties(${target} PROPERTIES PREFIX "")
 endfunction()
 
-# The check that runs a program with 1, 2, 4 and 16 PEs.
+# The checks that run a program with 1, 2, 4 and 16 PEs: in one process, in two, and with one for each PE.
 function(heddle_add_shmem_check suite name target launcher)
     heddle_add_check(${suite} ${name} ${launcher} -n 1,2,4,16 $<TARGET_FILE:${target}>)
+    if(NOT HEDDLE_SANITIZE)
+        heddle_add_check(${suite} ${name}_in_two ${launcher} -n 2,4,16 -p 2 $<TARGET_FILE:${target}>)
+        heddle_add_check(${suite} ${name}_apart ${launcher} -n 4,16 -p 16 $<TARGET_FILE:${target}>)
+    endif()
     add_dependencies(checks_${suite} ${target})
 endfunction()
 

@@ -85,7 +85,7 @@ if(TARGET heddle_bootstrap)
     list(APPEND own "libheddle-bootstrap${n} ${same}")
 endif()
 if(TARGET heddle_shmem)
-    set(about_shmem "Each PE is a thread with a copy of the program. Collectives are those of libheddle.")
+    set(about_shmem "Each PE is a thread, of one process or of several, with a copy of the program. Collectives are those of libheddle.")
     heddle_library_package(shmem libheddle-shmem${n} libheddle_shmem "OpenSHMEM among threads, shared library"
                            "${about_shmem}" "libheddle${n} ${same}")
     list(APPEND own "libheddle-shmem${n} ${same}")

@@ -4,7 +4,7 @@
 file(GLOB sources CONFIGURE_DEPENDS src/shmem/*.c)
 add_library(heddle_shmem SHARED ${sources})
 heddle_compile_options(heddle_shmem)
-target_include_directories(heddle_shmem PRIVATE include)
+target_include_directories(heddle_shmem PRIVATE include src)
 # Which PE a thread is, every call asks. The library comes with shmemrun, not later.
 target_compile_options(heddle_shmem PRIVATE -ftls-model=initial-exec -fno-semantic-interposition)
 # Its pthread_create(), thrd_create() and exit() stand for the C library's (src/shmem/launch.c), which comes last among what

@@ -1,4 +1,5 @@
-/* overhead.c: what OpenSHMEM's calls cost beside Heddle's own: a program for shmemrun. Rounds of
+/* overhead.c: what OpenSHMEM's calls cost beside Heddle's own: a program for shmemrun, in one
+ * process. Rounds of
  * either alternate in one run; printed are the medians of rounds, in nanoseconds per call at PE 0,
  * and their differences.
  *

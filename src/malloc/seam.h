@@ -1,5 +1,7 @@
 /* seam.h: what libheddle asks libheddle_malloc, when it is preloaded: where its heap lies. The two
- * are found by the name of this function (dlsym), and need not be of one version.
+ * are found by the name of this function (dlsym), and need not be of one version. libheddle_shmem
+ * answers likewise, of the symmetric memory of PEs in several processes; where both are there,
+ * libheddle hears of libheddle_malloc's alone.
  */
 #ifndef HD_MALLOC_SEAM_H
 #define HD_MALLOC_SEAM_H
@@ -10,12 +12,12 @@
 enum { HD_MALLOC_VERSION = 1 }; /* of this answer */
 #define HD_MALLOC_ASK "heddle_malloc_heap"
 
-/* It stays where it is until the process ends. In the child of a fork there is another one, at the
- * same place. */
+/* It stays where it is until the process ends. In the child of a fork there is another one, or
+ * libheddle_shmem's is the parent's, at the same place. */
 typedef struct hd_malloc_heap {
     void *base;
     size_t bytes;
-    int fd; /* a sealed memfd, all of it at base; it stays libheddle_malloc's */
+    int fd; /* a sealed memfd, all of it at base; it stays that library's */
 } hd_malloc_heap_t;
 
 /* 0: *heap is filled in; the heap is made if there was none. Else there is none to be had, or none

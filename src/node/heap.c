@@ -38,7 +38,7 @@ typedef struct heap {
     size_t bytes;
     uint64_t name[2];
     int fd;
-    piece_t *piece; /* NULL: libheddle_malloc's, which knows its blocks */
+    piece_t *piece; /* NULL: another library's, which knows its blocks */
     uint32_t n, room;
 } heap_t;
 
@@ -181,13 +181,13 @@ static void adopt(void) {
     }
     int fd = ask(HD_MALLOC_VERSION, &theirs) == 0 ? fcntl(theirs.fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (fd < 0 || hd_segment_adopt(fd, theirs.bytes, &segment) != UCC_OK) {
-        hd_info(
-            "libheddle_malloc is loaded, but has no heap: the buffers that it gives are private");
+        hd_info("libheddle_malloc, or libheddle_shmem, has no heap that others could map");
         return;
     }
     heaps[n].base = theirs.base;
     count(&heaps[n], &segment);
-    hd_info("libheddle_malloc's heap of %zu bytes is at %p", theirs.bytes, theirs.base);
+    hd_info("a heap of libheddle_malloc's, or libheddle_shmem's, of %zu bytes is at %p",
+            theirs.bytes, theirs.base);
 }
 
 void hd_heap_adopt(void) {

@@ -65,9 +65,9 @@ bool hd_heap_free(void *block);
 /* Does this address lie in a heap of this process, if an inherited one? */
 bool hd_heap_has(const void *address);
 
-/* Counts the heap of libheddle_malloc, if that is preloaded: its blocks are found from then on, and
- * the other processes may fetch it; hd_heap_alloc and hd_heap_free pass over it. Asks once in a
- * process. */
+/* Counts the heap of libheddle_malloc, if that is preloaded, or of libheddle_shmem
+ * (malloc/seam.h): its blocks are found from then on, and the other processes may fetch it;
+ * hd_heap_alloc and hd_heap_free pass over it. Asks once in a process. */
 void hd_heap_adopt(void);
 
 /* Of a heap of this process. */

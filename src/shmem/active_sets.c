@@ -3,6 +3,7 @@
  * that, nobody waits for anybody. The work arrays of the calls are not used.
  */
 #include "collectives.h"
+#include "job.h"
 
 #include <stdlib.h>
 
@@ -74,6 +75,7 @@ static const struct shmem_team *team_of(int start, int log_stride, int size, con
 /* These calls return nothing: an error ends the program. */
 static void must_be_zero(int status, const char *call) {
     if (status) {
+        job_heed();
         fail(call, "the collective failed");
     }
 }

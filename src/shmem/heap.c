@@ -3,6 +3,7 @@
  * their lists are equal and objects have the same offset everywhere, without a word exchanged.
  * Lists are not in the heap: what a program overwrites there does not break them.
  */
+#include "job.h"
 #include "pe.h"
 
 #include <stdlib.h>
@@ -102,7 +103,7 @@ static block_t *take(size_t alignment, size_t bytes) {
 static void say_full(const char *call, size_t bytes) {
     size_t unused = 0, largest = 0;
     /* relaxed: only decides who says it */
-    if (atomic_exchange_explicit(&the_world.is_full, true, memory_order_relaxed)) {
+    if (atomic_exchange_explicit(&the_job->is_full, true, memory_order_relaxed)) {
         return;
     }
     for (const block_t *block = this_pe->blocks; block; block = block->next) {

@@ -1,17 +1,19 @@
-/* launch.c: what shmemrun does: it runs a program as N PEs, threads of this process.
+/* launch.c: what shmemrun does: it runs a program as N PEs, threads of this process, or of several
+ * (processes.h).
  *
  * The program is a shared module with a main. Each PE gets a copy of the file, loaded on its own,
  * so that globals are private to the PE; those of the same name have the same offset from where the
  * copy begins. The names shmem_* that the module needs are this library's, which shmemrun has
- * loaded already. With several N, a process for each, one after the other.
- *     A program's threads belong to the PE that started them, and exit() ends its PE only: so
- *     pthread_create(),
- * thrd_create() and exit() are defined here. The loader looks for a module's names in shmemrun
- * first and then in the libraries that it needs, in their order: this one comes before the C
- * library.
+ * loaded already. With several N, one run after the other, in processes of their own.
+ *     exit() ends its PE only, so it is defined here. The loader looks for a module's names in
+ * shmemrun first and then in the libraries that it needs, in their order: this one comes before the
+ * C library.
  */
+#include "job.h"
 #include "launcher.h"
+#include "memory.h"
 #include "pe.h"
+#include "processes.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,9 +25,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <threads.h>
 #include <unistd.h>
+
+enum { MOST_PES = 1 << 16 };
 
 typedef int main_t(int argc, char **argv, char **environment);
 
@@ -42,69 +44,7 @@ typedef struct runner {
 
 static _Thread_local runner_t *this_runner;
 
-_Noreturn static void complain(const char *what, const char *why) {
-    fprintf(stderr, "shmemrun: %s: %s\n", what, why);
-    exit(2);
-}
-
-/* ---- what modules find here instead of in the C library ---- */
-
-typedef struct start {
-    void *(*work)(void *);
-    void *argument;
-    pe_t *pe;
-} start_t;
-
-static void *work_for_pe(void *argument) {
-    start_t start = *(start_t *)argument;
-    free(argument);
-    this_pe = start.pe;
-    return start.work(start.argument);
-}
-
-__attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
-                                                          const pthread_attr_t *attributes,
-                                                          void *(*work)(void *), void *argument) {
-    typedef int create_t(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    create_t *create = (create_t *)dlsym(RTLD_NEXT, "pthread_create");
-    start_t *start = malloc(sizeof(*start));
-    if (!create || !start) {
-        free(start);
-        return EAGAIN;
-    }
-    *start = (start_t){work, argument, this_pe};
-    int error = create(thread, attributes, work_for_pe, start);
-    if (error) {
-        free(start);
-    }
-    return error;
-}
-
-typedef struct c11_start {
-    thrd_start_t work;
-    void *argument;
-} c11_start_t;
-
-/* thrd_join() finds the int in the pointer. */
-static void *work_of_c11(void *argument) {
-    c11_start_t start = *(c11_start_t *)argument;
-    free(argument);
-    return (void *)(intptr_t)start.work(start.argument);
-}
-
-__attribute__((visibility("default"))) int thrd_create(thrd_t *thread, thrd_start_t work,
-                                                       void *argument) {
-    c11_start_t *start = malloc(sizeof(*start));
-    if (!start) {
-        return thrd_nomem;
-    }
-    *start = (c11_start_t){work, argument};
-    if (pthread_create(thread, NULL, work_of_c11, start) != 0) {
-        free(start);
-        return thrd_error;
-    }
-    return thrd_success;
-}
+/* ---- ends ---- */
 
 /* A PE that fails before shmem_finalize leaves others waiting, in shmem_init for one: then all end.
  */
@@ -159,31 +99,6 @@ static int copy_file(const char *path) {
     return copy;
 }
 
-/* Where the module that begins at `base` lies. */
-typedef struct image {
-    uintptr_t base;
-    uintptr_t first;
-    uintptr_t end;
-} image_t;
-
-static int find_image(struct dl_phdr_info *info, size_t size, void *argument) {
-    image_t *image = argument;
-    (void)size;
-    if (info->dlpi_addr != image->base) {
-        return 0;
-    }
-    image->first = UINTPTR_MAX;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        uintptr_t first = image->base + segment->p_vaddr, end = first + segment->p_memsz;
-        if (segment->p_type == PT_LOAD) {
-            image->first = first < image->first ? first : image->first;
-            image->end = end > image->end ? end : image->end;
-        }
-    }
-    return 1;
-}
-
 /* Copies stay open: their names, which the loader compares, must differ. */
 static main_t *load(const char *path, pe_t *pe) {
     char name[64];
@@ -198,10 +113,15 @@ static main_t *load(const char *path, pe_t *pe) {
     if (!program || dlinfo(module, RTLD_DI_LINKMAP, &map) != 0) {
         complain(path, dlerror());
     }
-    image_t image = {.base = map->l_addr};
-    dl_iterate_phdr(find_image, &image);
-    pe->image = (char *)image.first;
-    the_world.image_bytes = image.end - image.first;
+    size_t bytes = 0;
+    pe->image = image_find(map->l_addr, &bytes);
+    if (the_world.processes > 1 && bytes != the_world.image_bytes) {
+        complain(path, "is another program than before");
+    }
+    if (the_world.processes > 1) {
+        image_share(pe->image, pe->number);
+    }
+    the_world.image_bytes = bytes;
     return program;
 }
 
@@ -259,8 +179,9 @@ static size_t heap_bytes(void) {
     return ((size_t)bytes + granule) & ~(granule - 1);
 }
 
-static void make_world(int n) {
-    the_world.size = n;
+static void make_world(int n, int processes) {
+    the_world.size = the_world.here = n;
+    the_world.processes = processes;
     the_world.heap_bytes = heap_bytes();
     the_world.spins = n <= sysconf(_SC_NPROCESSORS_ONLN) ? 1000 : 10;
     the_world.pes = aligned_alloc(alignof(pe_t), (size_t)n * sizeof(pe_t));
@@ -275,15 +196,36 @@ static void make_world(int n) {
     SHMEM_CTX_DEFAULT->size = n;
 }
 
-/* The first status that is not 0 is the program's. */
-static int run(int n, int argc, char **argv) {
-    int status = 0;
+/* Where the PEs of other processes have theirs, and those of this one will. */
+static void make_memory(const char *path) {
+    the_world.image_bytes = image_span(path);
+    if (the_world.image_bytes == 0) {
+        complain(path, "can't be read, or is no program for shmemrun");
+    }
+    memory_make();
+    for (int i = 0; i < the_world.size; i++) {
+        the_world.pes[i].heap = memory_heap(i);
+        the_world.pes[i].image = memory_image(i);
+    }
+}
+
+typedef struct arguments {
+    int argc;
+    char **argv;
+} arguments_t;
+
+/* The PEs of this process. The first status that is not 0 is the program's. */
+static int run(const arguments_t *arguments) {
+    int status = 0, n = the_world.here;
     runner_t *runners = calloc((size_t)n, sizeof(*runners));
-    make_world(n);
+    if (!runners) {
+        complain("PEs", "no memory");
+    }
     for (int i = 0; i < n; i++) {
-        runners[i] = (runner_t){.pe = &the_world.pes[i], .argc = argc};
-        runners[i].argv = copy_arguments(argc, argv);
-        runners[i].main = load(argv[0], runners[i].pe);
+        runners[i] = (runner_t){.pe = &the_world.pes[the_world.first + i], .argc = arguments->argc};
+        runners[i].pe->heap = NULL;
+        runners[i].argv = copy_arguments(arguments->argc, arguments->argv);
+        runners[i].main = load(arguments->argv[0], runners[i].pe);
     }
     for (int i = 0; i < n; i++) {
         int error = pthread_create(&runners[i].thread, NULL, run_pe, &runners[i]);
@@ -304,28 +246,39 @@ static int run(int n, int argc, char **argv) {
     return status;
 }
 
-static int run_apart(int n, int argc, char **argv) {
-    int state;
-    pid_t child = fork();
-    if (child == 0) {
-        exit(run(n, argc, argv));
-    }
-    if (child < 0 || waitpid(child, &state, 0) != child) {
-        complain("fork", strerror(errno));
-    }
-    return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+/* In a process of its own. */
+static void run_and_end(void *argument) {
+    int status = run(argument);
+    job_over();
+    exit(status);
 }
 
-static const char usage[] = "shmemrun [-n N[,N...]] PROGRAM [ARGUMENT...]";
+/* One of several runs, or one in several processes. */
+static int run_apart(int n, int processes, arguments_t *arguments) {
+    make_world(n, processes);
+    if (processes > 1) {
+        make_memory(arguments->argv[0]);
+    }
+    int status = run_processes(run_and_end, arguments);
+    if (processes > 1) {
+        memory_unmake();
+    }
+    free(the_world.pes);
+    return status;
+}
+
+static const char usage[] = "shmemrun [-n N[,N...]] [-p P] PROGRAM [ARGUMENT...]";
 
 static void help(void) {
     printf(
-        "shmemrun: runs an OpenSHMEM program whose PEs are threads of one process\n"
+        "shmemrun: runs an OpenSHMEM program whose PEs are threads of one process, or of several\n"
         "\n"
         "usage: %s\n"
         "\n"
         "  -n, -np N[,N...]    number of PEs (default: one per processor); with several, one run\n"
         "                      after the other, until one fails\n"
+        "  -p P                number of processes of this machine, among which PEs are divided\n"
+        "                      (default: 1; no more than PEs)\n"
         "  -h, --help\n"
         "\n"
         "PROGRAM is what oshcc or oshc++ has linked. SHMEM_SYMMETRIC_SIZE is the size of each\n"
@@ -333,31 +286,69 @@ static void help(void) {
         usage);
 }
 
+/* What is given by numbers. */
+typedef struct options {
+    const char *counts; /* "": one PE per processor */
+    long processes;
+} options_t;
+
+static long number(const char *option, const char *text, char **end, long most) {
+    long n = strtol(text, end, 10);
+    if (n < 1 || n > most || (**end && **end != ',')) {
+        complain(option, text);
+    }
+    return n;
+}
+
+/* Of the first argument that is no option's. */
+static int read_options(int argc, char **argv, options_t *options) {
+    int i = 1;
+    char *end;
+    for (; i + 1 < argc && argv[i][0] == '-'; i += 2) {
+        if (strcmp(argv[i], "-n") == 0 || strcmp(argv[i], "-np") == 0) {
+            options->counts = argv[i + 1];
+        } else if (strcmp(argv[i], "-p") == 0) {
+            options->processes = number("-p", argv[i + 1], &end, MOST_PES);
+            if (*end) {
+                complain("-p", argv[i + 1]);
+            }
+        } else {
+            break;
+        }
+    }
+    if (i >= argc || argv[i][0] == '-') {
+        complain("usage", usage);
+    }
+    return i;
+}
+
+static int run_once(int n, const options_t *options, arguments_t *arguments, bool apart) {
+    int processes = options->processes < n ? (int)options->processes : n;
+    if (processes > JOB_PROCESSES) {
+        complain("-p", "more processes than can share memory, which are 256");
+    }
+    if (processes > 1 || apart) {
+        return run_apart(n, processes, arguments);
+    }
+    make_world(n, 1);
+    return run(arguments);
+}
+
 __attribute__((visibility("default"))) int heddle_shmem_launch(int argc, char **argv) {
-    const char *counts = "";
-    int first = 1;
+    options_t options = {.counts = "", .processes = 1};
     if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
         help();
         return 0;
     }
-    if (argc > 2 && (strcmp(argv[1], "-n") == 0 || strcmp(argv[1], "-np") == 0)) {
-        counts = argv[2];
-        first = 3;
-    }
-    if (first >= argc || argv[first][0] == '-') {
-        complain("usage", usage);
-    }
+    int first = read_options(argc, argv, &options), status = 0;
+    arguments_t arguments = {argc - first, argv + first};
+    const char *counts = options.counts;
     bool several = strchr(counts, ',') != NULL;
-    int status = 0;
     do {
         char *end;
-        long n = *counts ? strtol(counts, &end, 10) : sysconf(_SC_NPROCESSORS_ONLN);
-        if (n < 1 || n > 1 << 16 || (*counts && *end && *end != ',')) {
-            complain("-n", counts);
-        }
+        long n = *counts ? number("-n", counts, &end, MOST_PES) : sysconf(_SC_NPROCESSORS_ONLN);
         counts = *counts && *end ? end + 1 : "";
-        status = several ? run_apart((int)n, argc - first, argv + first)
-                         : run((int)n, argc - first, argv + first);
+        status = run_once((int)n, &options, &arguments, several);
     } while (status == 0 && *counts);
     return status;
 }

@@ -4,6 +4,8 @@
  */
 #include "pe.h"
 
+#include "job.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-world_t the_world;
+world_t the_world = {.processes = 1};
 _Thread_local pe_t *this_pe;
 
 /* Only the addresses of these two matter: see own_team. */
@@ -30,6 +32,7 @@ static void exit_now(int signal) {
 _Noreturn void shmem_global_exit(int status) {
     enum { LONGEST_S = 2 };
     sigset_t alarm_only;
+    job_end(status);
     exit_status = status;
     sigemptyset(&alarm_only);
     sigaddset(&alarm_only, SIGALRM);
@@ -38,6 +41,7 @@ _Noreturn void shmem_global_exit(int status) {
     alarm(LONGEST_S);
     fflush(stdout);
     fflush(NULL);
+    job_leave();
     _exit(status);
 }
 
@@ -58,6 +62,18 @@ _Noreturn void fail(const char *call, const char *format, ...) {
     va_end(arguments);
     tell(call, "%s", text);
     shmem_global_exit(1);
+}
+
+_Noreturn void fail_status(const char *call, ucc_status_t status) {
+    if (status == UCC_ERR_IO_ERROR) {
+        job_heed();
+    }
+    fail(call, "%s", ucc_status_string(status));
+}
+
+_Noreturn void complain(const char *what, const char *why) {
+    fprintf(stderr, "shmemrun: %s: %s\n", what, why);
+    _exit(2);
 }
 
 _Noreturn void fail_before_init(const char *call) {

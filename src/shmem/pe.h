@@ -1,5 +1,5 @@
-/* pe.h: what the files of libheddle_shmem share. A PE is a thread; threads that it starts belong to
- * it.
+/* pe.h: what the files of libheddle_shmem share. A PE is a thread of one of the program's
+ * processes, of which there is one mostly; threads that it starts belong to it.
  *
  * Two parts of a PE's memory are symmetric: its heap, and its copy of the program, where globals
  * lie. An object has the same offset in that part at every PE, so a remote address is the other
@@ -42,11 +42,12 @@ typedef struct block block_t;           /* heap.c */
 typedef struct active_set active_set_t; /* active_sets.c */
 
 /** One PE. Others read heap and image only, which do not change between shmem_init and
- * shmem_finalize. */
+ * shmem_finalize. Of a PE of another process there are these two and the number, written by the
+ * launcher. */
 typedef struct pe {
     alignas(128) char
         *heap;   /**< before the first barrier of shmem_init the PE writes it; NULL before */
-    char *image; /**< its copy of the program; the launcher writes it */
+    char *image; /**< its copy of the program, as it is mapped here; the launcher writes it */
     int number;
     bool initialized;
     bool finalized;
@@ -61,17 +62,19 @@ typedef struct pe {
 } pe_t;
 
 /** The launcher fills it before there are PEs; group is made by the PE that comes first to
- * shmem_init. */
+ * shmem_init. Each process has its own. */
 typedef struct world {
     int size;
+    int processes;
+    int process; /**< the number of this one */
+    int first;   /**< its PEs: this one and those that follow */
+    int here;    /**< so many */
     size_t heap_bytes;
     size_t image_bytes;
     unsigned spins; /**< looks at a variable before a waiting PE gives its processor away */
     pe_t *pes;
     heddle_group_t *group;
-    int thread_level;     /**< for which group was made */
-    _Atomic bool is_full; /**< an allocation has failed, and a line said so */
-    const pe_t *gone;     /**< a PE that has ended without shmem_init; NULL: none */
+    int thread_level; /**< for which group was made */
 } world_t;
 
 extern world_t the_world;
@@ -86,6 +89,16 @@ _Noreturn void fail_before_init(const char *call);
 _Noreturn void fail_member(const char *call);
 _Noreturn void fail_address(const char *call, const void *address);
 _Noreturn void fail_number(const char *call, int pe, int size);
+
+/** Of a call of Heddle's that failed. */
+_Noreturn void fail_status(const char *call, ucc_status_t status);
+/** Ends shmemrun, or a process without PEs. */
+_Noreturn void complain(const char *what, const char *why);
+
+/** The first PE of a process: PEs are in the processes' order. */
+static inline int first_pe(int process) {
+    return (int)((int64_t)process * the_world.size / the_world.processes);
+}
 
 /** What shmem_init makes and shmem_finalize ends beside the endpoints. */
 void heap_begin(pe_t *pe);
@@ -134,7 +147,7 @@ static inline void must_be_symmetric(const void *address, const char *call) {
 /** Fails with the name of the call when Heddle does. */
 static inline void must(ucc_status_t status, const char *call) {
     if (status != UCC_OK) {
-        fail(call, "%s", ucc_status_string(status));
+        fail_status(call, status);
     }
 }
 

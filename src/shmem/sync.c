@@ -1,11 +1,11 @@
 /* sync.c: order, waits and tests, signals. Looks at variables are loads with acquire order: whoever
  * sees a value sees what was put before it (rma.c, atomics.c).
  */
+#include "job.h"
 #include "pe.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* Operations are complete when they return. What is left to do is for processors that would let a
  * store of a later call overtake one of an earlier: fence; or a load: quiet. ThreadSanitizer does
@@ -32,12 +32,6 @@ void shmem_ctx_fence(shmem_ctx_t ctx) {
 void shmem_ctx_quiet(shmem_ctx_t ctx) {
     (void)ctx;
     order_accesses(memory_order_seq_cst);
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 /* Where that is, as all PEs would say it. */

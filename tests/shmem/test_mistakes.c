@@ -1,37 +1,27 @@
 /* test_mistakes.c: libheddle_shmem tells its programs' mistakes, instead of crashing or waiting for
- * ever. They run as everywhere, by shmemrun.
+ * ever. They run as everywhere, by shmemrun, in one process and in several.
  */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
+#include "shell.h"
 
 TestSuite(mistakes, .timeout = 60);
 
-/* The exit status of a line of shell, 128 after a signal; `words` are in what it prints. */
-static int shell(const char *line, const char *words) {
-    char text[1 << 14];
-    size_t used = 0, got;
-    setenv("SHMEMRUN", SHMEMRUN, 1);
-    setenv("MISTAKES", MISTAKES, 1);
-    setenv("EXITS", EXITS, 1);
-    FILE *pipe = popen(line, "r");
-    cr_assert_not_null(pipe);
-    while ((got = fread(text + used, 1, sizeof(text) - 1 - used, pipe)) > 0) {
-        used += got;
-    }
-    text[used] = '\0';
-    int status = pclose(pipe);
-    cr_expect_not_null(strstr(text, words), "%s: \"%s\" is not in: %s", line, words, text);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+enum { MOST = 3 }; /* processes */
+
+/* Of three PEs in so many processes. */
+static int run_in(int processes, const char *mistake, const char *words) {
+    char line[128];
+    snprintf(line, sizeof(line), "timeout 20 $SHMEMRUN -n 3 -p %d $MISTAKES %s 2>&1", processes,
+             mistake);
+    return shell(line, words);
 }
 
-/* Of three PEs. */
+/* In one process, in two, and with one for each PE. */
 static int run(const char *mistake, const char *words) {
-    char line[128];
-    snprintf(line, sizeof(line), "timeout 20 $SHMEMRUN -n 3 $MISTAKES %s 2>&1", mistake);
-    return shell(line, words);
+    int status = run_in(1, mistake, words);
+    for (int p = 2; p <= MOST; p++) {
+        cr_expect_eq(run_in(p, mistake, words), status, "%s in %d processes", mistake, p);
+    }
+    return status;
 }
 
 Test(mistakes, a_pe_that_fails_before_shmem_init_ends_all) {
@@ -71,10 +61,15 @@ Test(mistakes, what_no_other_pe_can_change_is_not_waited_for) {
  * after that, the program ends. */
 static int stalls(const char *mistake, const char *words) {
     char line[256];
+    int status = 0;
     setenv("HEDDLE_STALL", "0.1", 1);
-    snprintf(line, sizeof(line), "timeout 20 $SHMEMRUN -n 3 $MISTAKES %s 2>&1 | grep -m1 '%s'",
-             mistake, words);
-    return shell(line, words);
+    for (int p = 1; p <= MOST; p++) {
+        snprintf(line, sizeof(line),
+                 "timeout 20 $SHMEMRUN -n 3 -p %d $MISTAKES %s 2>&1 | grep -m1 '%s'", p, mistake,
+                 words);
+        status |= shell(line, words);
+    }
+    return status;
 }
 
 Test(mistakes, a_wait_that_never_ends_speaks) {
@@ -98,10 +93,13 @@ Test(mistakes, a_wait_that_never_ends_is_timed_out) {
 Test(mistakes, a_full_heap_is_told_once) {
     const char *line =
         "timeout 20 $SHMEMRUN -n 3 $MISTAKES fills-the-heap 2>&1 | grep -c 'no room'";
+    const char *apart =
+        "timeout 20 $SHMEMRUN -n 3 -p 3 $MISTAKES fills-the-heap 2>&1 | grep -c 'no room'";
     cr_expect_eq(run("fills-the-heap", "SHMEM_SYMMETRIC_SIZE enlarges it"), 0);
     cr_expect_eq(run("fills-the-heap", "no room for 1099511627776 bytes in a symmetric heap of "),
                  0);
     cr_expect_eq(shell(line, "1\n"), 0);
+    cr_expect_eq(shell(apart, "1\n"), 0);
 }
 
 Test(mistakes, a_global_exit_does_not_wait_for_a_pe_that_reads) {
@@ -111,8 +109,9 @@ Test(mistakes, a_global_exit_does_not_wait_for_a_pe_that_reads) {
 /* Millions of barriers, which take many times as long on a busy machine. */
 Test(mistakes, several_threads_of_a_pe_use_active_sets_at_a_time, .timeout = 200) {
     for (int i = 0; i < 3; i++) {
-        cr_expect_eq(run("active-sets-of-threads", "through"), 0);
+        cr_expect_eq(run_in(1, "active-sets-of-threads", "through"), 0);
     }
+    cr_expect_eq(run_in(2, "active-sets-of-threads", "through"), 0);
 }
 
 Test(mistakes, a_pe_that_ends_by_itself_finalizes) {
@@ -122,6 +121,7 @@ Test(mistakes, a_pe_that_ends_by_itself_finalizes) {
 
 Test(mistakes, exit_destroys_nothing_of_a_program_in_cxx) {
     cr_expect_eq(shell("timeout 20 $SHMEMRUN -n 3 $EXITS abc 2>&1", "abcabc"), 0);
+    cr_expect_eq(shell("timeout 20 $SHMEMRUN -n 3 -p 2 $EXITS abc 2>&1", "abcabc"), 0);
 }
 
 Test(mistakes, a_size_of_the_heap_that_is_none_is_refused) {
