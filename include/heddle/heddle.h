@@ -552,6 +552,8 @@ ucc_status_t heddle_team_abort(ucc_team_h team);
  *  all. Where the new team has not formed, destroy it and shrink the old one again; where it has,
  *  shrink the new one. All of them meet. A process that the others have given
  *  up (because a link broke, or it did not react) is left alone, with its own endpoints.
+ *      Endpoints may also agree after each attempt whether all have the new team. Then forming it
+ *  fails with UCC_ERR_NOT_FOUND where it would wait for who has failed to form it, and agrees.
  *  @param [in]  team  created by any way; UCC_ERR_NOT_SUPPORTED if all its endpoints live in this
  *                     process
  *  @param [out] left  to be driven by ucc_team_create_test(), as any new team */

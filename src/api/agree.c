@@ -47,6 +47,7 @@ struct heddle_agreement {
     ucc_team_h left;        /* the attempt's; NULL: none */
     ucc_coll_req_h request; /* NULL: none */
     hd_origin_t *origin;    /* of all attempts' teams; NULL: the team is inside this process */
+    uint64_t over;          /* what is to be told (hd_team_tell_over); 0: nothing (any more) */
     uint32_t leavers;       /* processes that had left the team when the attempt began */
     uint64_t bits;          /* the caller's */
     uint64_t round, locked; /* the last that this endpoint knows of; in which it was locked, or 0 */
@@ -202,6 +203,13 @@ static bool lacks_endpoint(const heddle_agreement_t *a) {
     return lacks;
 }
 
+/* Those who wait in a team that was made of those left must not wait for who agrees. */
+static void tell_over(heddle_agreement_t *a) {
+    if (a->over && hd_team_tell_over(a->team, a->over)) {
+        a->over = 0;
+    }
+}
+
 static ucc_status_t step_next(heddle_agreement_t *a) {
     if (others_have(a)) {
         return finish(a, UCC_OK);
@@ -222,6 +230,7 @@ static ucc_status_t step_next(heddle_agreement_t *a) {
 
 static ucc_status_t step_form(heddle_agreement_t *a) {
     ucc_status_t status = hd_team_create_test(a->left);
+    tell_over(a);
     if (status == UCC_INPROGRESS && others_have(a)) { /* they don't come to this team */
         return finish(a, UCC_OK);
     }
@@ -286,6 +295,9 @@ static ucc_status_t step_close(heddle_agreement_t *a) {
         return UCC_INPROGRESS; /* the caller may have more to do between attempts */
     }
     if (a->origin) {
+        if (a->result == UCC_OK) {
+            hd_team_note_failed(a->team, a->lock->failed);
+        }
         if (a->team->crossing) {
             hd_net_await_no_more(a->team->crossing->net, &a->agreed);
         }
@@ -362,6 +374,8 @@ static ucc_status_t begin(heddle_agreement_t *a) {
         return UCC_ERR_NO_MEMORY;
     }
     team->agreements++;
+    a->over = hd_team_begin_era(team, a->number);
+    tell_over(a);
     return UCC_OK;
 }
 
@@ -472,13 +486,11 @@ ucc_status_t heddle_team_failed(ucc_team_h team, uint64_t *failed, uint64_t *n_f
     if (is_inherited(team)) {
         return UCC_ERR_NOT_SUPPORTED;
     }
-    const hd_crossing_t *crossing = team->crossing;
     *n_failed = 0;
-    if (crossing) {
-        hd_net_look(crossing->net); /* hear what can be known of losses */
-        hd_span_drain();
-    }
     const hd_span_t *span = hd_form_span(team->group);
+    if (span) {
+        hd_form_look_for_losses(team->group);
+    }
     for (uint32_t i = 0; span && i < team->n; i++) {
         if (hd_form_has_lost(team->group, span->process_of[i])) {
             if (failed) {

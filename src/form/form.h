@@ -32,6 +32,15 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
 /* Begins a team of those that are left of a parent in several processes (shrink.c). origin: that of
  * an agreement; NULL: the parent's. */
 ucc_status_t hd_team_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_team_h *out);
+/* The endpoint begins an agreement of that number in its team. Returns the name of what is over by
+ * that: the making of teams of survivors, before; 0: the endpoint has made none. */
+uint64_t hd_team_begin_era(ucc_team_h team, uint64_t number);
+/* Tells all who still wait for such a team that none will come of it, if the one that this process
+ * has come to has failed, or been left. False: it has not yet. */
+bool hd_team_tell_over(ucc_team_h team, uint64_t over);
+/* The agreement has found these endpoints failed, of which there is a bit for each: they are no
+ * survivors any more. */
+void hd_team_note_failed(ucc_team_h team, const uint64_t *failed);
 /* Different members of a set: endpoints of a parent, or contexts. */
 typedef struct hd_list {
     uint64_t (*at)(const void *entries, uint32_t i); /* returns the number of the i-th of them */

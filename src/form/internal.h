@@ -54,6 +54,7 @@ struct hd_forming {
      * numbers there, which live as long as the meeting. NULL, both: it is not. */
     hd_origin_t *origin;
     const uint64_t *in_origin;
+    uint64_t over;      /* likewise: as hd_origin_ref_t has it */
     bool joins_ahead;   /* its memory is shared; hd_team_form_ahead */
     bool ahead;         /* the team does not wait for other processes (span.h) */
     hd_notice_t notice; /* up while this endpoint is forming by an exchange */

@@ -37,6 +37,7 @@ struct hd_kin {
     hd_kin_process_t *process;   /* by process */
     hd_node_peer_t **peer;       /* likewise; NULL: this one */
     uint64_t wire, since;        /* since: ticks when it began */
+    uint64_t over;               /* see hd_kin_params_t */
     hd_origin_t *_Atomic origin; /* a reference; NULL: not asked for yet */
     hd_origin_t *agreements;     /* under the origin's lock */
     uint64_t *in_origin;
@@ -164,6 +165,20 @@ void hd_kin_progress(hd_node_t *node) {
     pthread_mutex_unlock(&watch.lock);
 }
 
+/* How all have got on, who tell each other in the scope. Whoever says that no more come to teams
+ * like this one has seen all that had come, so that is looked at first. */
+static ucc_status_t see_birth(const hd_kin_t *kin) {
+    bool over = kin->over && hd_group_is_over(kin->scope, kin->over);
+    ucc_status_t status = hd_birth_status(kin->birth);
+    if (!over || status != UCC_INPROGRESS) {
+        return status;
+    }
+    hd_error("a team of %u can't be made of those that are left: others agree without it",
+             kin->span->n);
+    (void)hd_birth_fail(kin->birth, UCC_ERR_NOT_FOUND);
+    return hd_birth_status(kin->birth);
+}
+
 /* Of teams that have gone ahead: tells those of which a process could not come; and gets on with
  * those whose endpoints wait for each other's parts, for they may sleep. True: there are some that
  * still wait for others. */
@@ -177,7 +192,7 @@ static bool listen(void) {
             some = some || kin->listens;
             continue;
         }
-        ucc_status_t status = kin->birth ? hd_birth_status(kin->birth) : UCC_OK;
+        ucc_status_t status = kin->birth ? see_birth(kin) : UCC_OK;
         kin->listens = status == UCC_INPROGRESS;
         if (status < 0) {
             hd_group_poison(kin->group, status);
@@ -525,6 +540,7 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
     kin->memory = (hd_outer_memory_t){.release = group_has_ended, .ends = group_ends};
     kin->config = *params->config;
     kin->wire = params->wire;
+    kin->over = params->over;
     kin->since = hd_ticks();
     kin->ahead = params->ahead;
     kin->of_node = params->of_node;
@@ -601,7 +617,7 @@ static ucc_status_t stand_in(hd_kin_t *kin, ucc_status_t why) {
 
 /* Says how this process has got on, and hears how the others of the scope have. */
 static ucc_status_t hear(hd_kin_t *kin) {
-    ucc_status_t all = hd_birth_status(kin->birth);
+    ucc_status_t all = see_birth(kin);
     ucc_status_t status = all < 0 ? all : get(kin);
     if (kin->ahead && status < 0 && (all = hd_birth_status(kin->birth)) < 0) {
         status = stand_in(kin, all);
@@ -717,11 +733,21 @@ bool hd_form_has_left(const hd_group_t *group, uint32_t p) {
 /* Process p of the kin: has this process lost it, or one of the others, which has said so before it
  * poisoned the group? Who has seen the poison must not count on the dead, as the others don't. */
 static bool has_lost(const hd_kin_t *kin, uint32_t p) {
-    hd_kin_progress(kin->node);
     return kin->peer[p] &&
            (hd_node_peer_state(kin->peer[p]) >= HD_NODE_FIRST_FAILURE ||
             hd_group_has_lost(kin->group, p)) &&
            !has_left(kin, p);
+}
+
+void hd_form_look_for_losses(const hd_group_t *group) {
+    const hd_crossing_t *crossing = hd_group_crossing(group);
+    if (crossing) {
+        hd_net_look(crossing->net);
+        hd_span_drain();
+    }
+    if (group->kin) {
+        hd_kin_progress(kin_of(group)->node);
+    }
 }
 
 bool hd_form_has_lost(const hd_group_t *group, uint32_t p) {
@@ -736,6 +762,16 @@ bool hd_form_has_lost(const hd_group_t *group, uint32_t p) {
         }
     }
     return !crossing && has_lost(kin_of(group), p);
+}
+
+bool hd_kin_has_survivors(uint64_t over) {
+    bool has = false;
+    pthread_mutex_lock(&watch.lock);
+    for (const hd_kin_t *kin = watch.list; kin && !has; kin = kin->next) {
+        has = kin->over == over && hd_group_poisoned(kin->group) == UCC_OK;
+    }
+    pthread_mutex_unlock(&watch.lock);
+    return has;
 }
 
 void hd_kin_descend(hd_group_t *group, hd_origin_t *origin, uint64_t *in_origin) {

@@ -37,6 +37,8 @@ typedef struct hd_kin_params {
     const hd_group_config_t *config; /* of a group inside one process; copied */
     uint64_t wire;                   /* names the team, the same in all of its processes */
     hd_group_t *scope;               /* NULL: whoever begins tells the others how it ends */
+    uint64_t
+        over;   /* with a scope: nobody comes any more when that is over (shm.h); 0: nothing is */
     bool ahead; /* with a scope: no process waits until the others have the group, too */
     /* The span is that of one node of a team of several, whose endpoints have numbers of their own
      * there: the group gets a crossing, too, and the team's processes are known by that. */
@@ -101,10 +103,14 @@ static inline const hd_span_t *hd_form_span(const hd_group_t *group) {
     const hd_crossing_t *crossing = hd_group_crossing(group);
     return crossing ? crossing->span : hd_kin_span(group);
 }
-/* Of a group whose team has several processes: is process p gone, without having left it? Has it
+/* Of a group whose team has several processes: hears what can be known of losses. As far as it is
+ * known: is process p gone, without having left it? Has it
  * left? */
+void hd_form_look_for_losses(const hd_group_t *group);
 bool hd_form_has_lost(const hd_group_t *group, uint32_t p);
 bool hd_form_has_left(const hd_group_t *group, uint32_t p);
+/* Is there a group in this process that was made with that params.over, and has not failed? */
+bool hd_kin_has_survivors(uint64_t over);
 /* The number in the team of a process's i-th endpoint. */
 static inline uint32_t hd_form_number(const hd_group_t *group, uint32_t i) {
     const hd_span_t *span = hd_form_span(group);

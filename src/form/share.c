@@ -12,6 +12,7 @@ static void *begin_kin(void *arg) {
                               .config = &f->group_config,
                               .wire = f->wire,
                               .scope = f->scope,
+                              .over = f->over,
                               .ahead = f->ahead || f->joins_ahead};
     hd_kin_t *kin = hd_kin_begin(&params);
     if (!kin) {

@@ -22,7 +22,18 @@
  * of all of which they are members. The first of them decides who the survivors are, and if one of
  * them fails at its k-th call, the others fail at theirs, whenever they come.
  *
- * Teams of an agreement (api/agree.c) have an origin of their own, in which endpoints have their
+ * An agreement of endpoints in a team (api/agree.c), such as whether all have the new one, begins a
+ * new ERA of that team's origin in each of them. The wire ids say which era it is; in each, attempts
+ * are counted anew, and whoever the agreement has found failed is left out. So all who have returned
+ * from it, and have lost the same processes, meet at once. Otherwise their teams differ, and one of
+ * these has a member that is dead: it fails. Who had come to it may go on to the next agreement, and
+ * must not be waited for in another team. So whoever begins an agreement says that the era before
+ * is OVER, if the team that it had come to has failed. Then a team of that era fails, too, if not
+ * all have come to it. One to which all have come does not need who agrees, or hears that it has
+ * failed. So nobody waits for ever who shrinks, makes a barrier, and agrees, until all agree that
+ * both were good.
+ *
+ * Teams of an agreement have an origin of their own, in which endpoints have their
  * numbers in the team that agrees: who goes on from there does not meet those who still agree.
  */
 #include "form/internal.h"
@@ -32,6 +43,8 @@
 /* Who is left, as the endpoints of this process believe at one of their calls. */
 typedef struct survivors {
     uint64_t wire; /* of the team that they make */
+    uint64_t over; /* as hd_origin_ref_t has it */
+    bool is_over;
     uint32_t n;
     uint64_t left[]; /* those that are left, by their numbers in the origin, ascending */
 } survivors_t;
@@ -44,6 +57,7 @@ typedef struct source {
     hd_origin_t *own;          /* of the team; NULL: no memory */
     const uint64_t *in_origin; /* its endpoints' numbers there; NULL: the same */
     hd_origin_t *origin;       /* the team's own, or an agreement's */
+    uint64_t era;              /* the calling endpoint's, there */
 } source_t;
 
 static source_t source_of(ucc_team_h parent, hd_origin_t *origin) {
@@ -55,6 +69,12 @@ static source_t source_of(ucc_team_h parent, hd_origin_t *origin) {
     source.in_origin = crossing ? crossing->in_origin : hd_kin_in_origin(group);
     source.origin = origin ? origin : source.own;
     return source;
+}
+
+/* The name under which processes say that they come to no more teams of the era. */
+static uint64_t name_over(const hd_origin_t *origin, uint64_t era) {
+    static const uint64_t over = 0x6f766572;
+    return hd_hash_mix(hd_hash_mix(hd_hash_mix(origin->wire, over), era), over) | 1;
 }
 
 /* The survivors, for those that come from one of the teams. */
@@ -82,18 +102,30 @@ static uint64_t member_at(const void *entries, uint32_t i) {
     return low < n && in_origin(view->source, low) == wanted ? low : n;
 }
 
-/* Counts one more attempt to make a team of these survivors, and returns its wire id. */
-static uint64_t name(hd_origin_t *origin, const survivors_t *s) {
+/* Counts one more attempt to make a team of these survivors in that era, and returns its wire
+ * id. */
+static uint64_t name(hd_origin_t *origin, uint64_t era, const survivors_t *s) {
     static const uint64_t shrunk = 0x7368727565;
     hd_fingerprint_t left = hd_fingerprint(s->left, s->n);
     hd_lock(&origin->lock);
-    bool again = left.word[0] == origin->left.word[0] && left.word[1] == origin->left.word[1];
+    bool again = left.word[0] == origin->left.word[0] && left.word[1] == origin->left.word[1] &&
+                 era == origin->era;
     uint64_t attempt = origin->attempts = again ? origin->attempts + 1 : 1;
     origin->left = left;
+    origin->era = era;
     hd_unlock(&origin->lock);
     uint64_t apart = hd_hash_mix(origin->wire, shrunk); /* from teams of lists, named likewise */
     uint64_t list = hd_hash_mix(hd_hash_mix(apart, left.word[0]), left.word[1]);
-    return hd_hash_mix(list, attempt);
+    return hd_hash_mix(era ? hd_hash_mix(list, era) : list, attempt);
+}
+
+/* Has an agreement found the endpoint failed? It is given by its number in the team. */
+static bool has_failed(const source_t *source, uint32_t endpoint) {
+    uint64_t i = source->in_origin ? source->in_origin[endpoint] : endpoint;
+    hd_lock(&source->own->lock);
+    bool failed = source->own->failed[i / 64] >> i % 64 & 1;
+    hd_unlock(&source->own->lock);
+    return failed;
 }
 
 /* Decides who is left. NULL: no memory (logged). */
@@ -101,8 +133,8 @@ static void *decide(void *arg) {
     const source_t *source = arg;
     const hd_span_t *span = source->span;
     survivors_t *s = hd_alloc(HD_LINE, sizeof(*s) + span->n * sizeof(s->left[0]));
-    /* Who has left the team may come from another one of the same origin, but has no part in an
-     * agreement of this one. */
+    /* Who has left the team may come from another one of the same origin, unless all have agreed
+     * that it does not, but has no part in an agreement of this one. */
     bool agrees = source->origin != source->own;
     if (!s) {
         hd_error("no memory to shrink a team of %u", span->n);
@@ -110,14 +142,18 @@ static void *decide(void *arg) {
     }
     for (uint32_t i = 0; i < span->n; i++) {
         uint32_t p = span->process_of[i];
-        bool lost = p != span->mine && hd_form_has_lost(source->group, p);
+        bool mine = p == span->mine, lost = !mine && hd_form_has_lost(source->group, p);
         if (lost && source->crossing) {
             hd_net_team_tell_loss(source->crossing->team, p);
-        } else if (!lost && (!agrees || !hd_form_has_left(source->group, p))) {
+        } else if (!lost && (agrees ? !hd_form_has_left(source->group, p)
+                                    : mine || !has_failed(source, i))) {
             s->left[s->n++] = in_origin(source, i);
         }
     }
-    s->wire = name(source->origin, s);
+    s->wire = name(source->origin, source->era, s);
+    s->over = agrees ? 0 : name_over(source->origin, source->era);
+    s->is_over =
+        s->over && !source->crossing && hd_group_is_over(hd_kin_scope(source->group), s->over);
     return s;
 }
 
@@ -149,6 +185,9 @@ static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team)
     if (!s) {
         return UCC_ERR_NO_MEMORY;
     }
+    if (s->is_over) { /* who waits for this process knows it, too */
+        return UCC_ERR_NOT_FOUND;
+    }
     ucc_status_t status = find_me(&view, parent->ep, &me);
     if (hd_config_bool(parent->lib->config, HD_CFG_LIB_NET_QUORUM) &&
         2 * (uint64_t)s->n <= origin->n) {
@@ -161,6 +200,7 @@ static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team)
         const hd_list_t list = {member_at, &view, s->n};
         f->wire = s->wire;
         f->in_origin = s->left;
+        f->over = s->over;
         f->origin = origin;
         hd_origin_keep(origin);
         hd_reach_t reach = hd_form_reach_of(source->group);
@@ -183,11 +223,15 @@ static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team)
     return status;
 }
 
-/* Counts one more call of the endpoint's for a team with this origin, and returns the key of the
- * meeting for it. */
-static hd_meet_key_t count_call(hd_origin_t *origin, uint32_t me) {
+/* Counts one more call of the endpoint's for a team with this origin, notes its era, and returns
+ * the key of the meeting for it. */
+static hd_meet_key_t count_call(source_t *source, uint32_t me) {
+    hd_origin_t *origin = source->origin;
+    hd_origin_member_t *mine = &origin->member[me];
     hd_lock(&origin->lock);
-    uint64_t number = ++origin->calls[me];
+    uint64_t number = ++mine->calls;
+    mine->has_shrunk = true;
+    source->era = mine->era;
     hd_unlock(&origin->lock);
     return (hd_meet_key_t){.kind = HD_MEET_SHRINK, .scope = origin->serial, .id = number};
 }
@@ -195,7 +239,7 @@ static hd_meet_key_t count_call(hd_origin_t *origin, uint32_t me) {
 /* Takes that back: nobody knows of the call. */
 static void uncount_call(hd_origin_t *origin, uint32_t me, const hd_meet_key_t *key) {
     hd_lock(&origin->lock);
-    origin->calls[me] -= origin->calls[me] == key->id;
+    origin->member[me].calls -= origin->member[me].calls == key->id;
     hd_unlock(&origin->lock);
 }
 
@@ -207,11 +251,8 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_te
         return UCC_ERR_NO_MEMORY;
     }
     uint32_t n = hd_span_count(span, span->mine), me = span->local_of[parent->ep];
-    hd_meet_key_t key = count_call(origin, me);
-    if (parent->crossing) {
-        hd_net_look(parent->crossing->net); /* hear what can be known of losses */
-        hd_span_drain();
-    }
+    hd_meet_key_t key = count_call(&source, me);
+    hd_form_look_for_losses(source.group);
     ucc_status_t status = team ? hd_form_start_meeting(team, &key, n, me, true) : UCC_ERR_NO_MEMORY;
     if (status == UCC_OK) {
         status = choose(parent, &source, team);
@@ -231,4 +272,45 @@ ucc_status_t hd_form_start_shrink(ucc_team_h parent, hd_origin_t *origin, ucc_te
         return UCC_OK;
     }
     return status;
+}
+
+/* --- agreements ------------------------------------------------------------------------------- */
+
+uint64_t hd_team_begin_era(ucc_team_h team, uint64_t number) {
+    const source_t source = source_of(team, NULL);
+    hd_origin_t *origin = source.own;
+    if (!origin) {
+        return 0; /* no memory (logged): so it has not shrunk, either */
+    }
+    hd_origin_member_t *mine = &origin->member[source.span->local_of[team->ep]];
+    uint64_t wire = source.crossing ? source.crossing->wire : hd_kin_wire(source.group);
+    hd_lock(&origin->lock);
+    uint64_t over = mine->has_shrunk ? name_over(origin, mine->era) : 0;
+    mine->has_shrunk = false;
+    mine->era = hd_hash_mix(wire, number) | 1;
+    hd_unlock(&origin->lock);
+    return over;
+}
+
+bool hd_team_tell_over(ucc_team_h team, uint64_t over) {
+    const hd_crossing_t *crossing = team->crossing;
+    bool stands = crossing ? hd_net_has_survivors(crossing->net, over) : hd_kin_has_survivors(over);
+    if (!stands && crossing) {
+        hd_net_tell_agreed(crossing->net, over);
+    } else if (!stands) {
+        hd_group_tell_over(hd_kin_scope(team->group), over);
+    }
+    return !stands;
+}
+
+void hd_team_note_failed(ucc_team_h team, const uint64_t *failed) {
+    const source_t source = source_of(team, NULL);
+    hd_origin_t *origin = source.own;
+    hd_assert(origin); /* the agreement has asked for it */
+    hd_lock(&origin->lock);
+    for (uint32_t e = 0; e < team->n; e++) {
+        uint64_t i = source.in_origin ? source.in_origin[e] : e;
+        origin->failed[i / 64] |= (failed[e / 64] >> e % 64 & 1) << i % 64;
+    }
+    hd_unlock(&origin->lock);
 }

@@ -188,9 +188,10 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
     }
     if (group && labels && (in_origin || !f->origin)) {
         uint32_t terms = hd_record_terms(team->lib->config, group->two_sided, team->n);
+        const hd_origin_ref_t from = {f->origin, in_origin, f->over};
         status = hd_crossing_create(
             group, f->roll.span, hd_roll_is_mixed(&f->roll) ? f->roll.node_of : NULL, f->roll.net,
-            f->wire, f->process, labels, terms, f->origin, in_origin, team->lib->config);
+            f->wire, f->process, labels, terms, &from, team->lib->config);
     }
     if (status != UCC_OK) {
         if (group) { /* nobody has joined it here, nor has any other process greeted it */

@@ -205,7 +205,8 @@ void hd_net_await(hd_net_t *net, hd_net_decision_t *decision, uint64_t name) {
         net->decisions = decision;
         decision->known = true;
     }
-    decision->agreed = decision->agreed && decision->name == name;
+    decision->agreed = (decision->agreed && decision->name == name) ||
+                       hd_net_is_recent(net->aborts, HD_NET_ABORTS, net->n_aborts, name);
     decision->name = name;
     hd_unlock(&net->lock);
 }

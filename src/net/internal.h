@@ -377,8 +377,10 @@ struct hd_net_team {
     _Atomic uint32_t lanes_left; /* that have not seen its end */
     /* net->losses when its peers were last looked at, times 2; and 1 if one of them was lost */
     _Atomic uint64_t bereft;
-    hd_peer_t **peer;      /* by number; NULL: me */
-    hd_net_swaps_t *swaps; /* NULL: it has none */
+    hd_peer_t **peer;       /* by number; NULL: me */
+    hd_net_swaps_t *swaps;  /* NULL: it has none */
+    hd_net_decision_t over; /* see hd_net_team_params_t */
+    uint64_t over_since;    /* ns: when lane 0 has first seen that; 0: it has not */
     hd_net_team_lane_t lane[];
 };
 

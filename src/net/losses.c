@@ -55,6 +55,22 @@ static void miss_leaver(hd_leg_t *leg, uint64_t now) {
     }
 }
 
+/* Fails the leg of a team that forms, if nobody comes any more. Who has come before may have sent
+ * what is still on its way. */
+static void miss_comers(hd_leg_t *leg, uint64_t now) {
+    hd_net_team_t *team = leg->team;
+    if (leg->key.class != HD_NET_FORMING || !hd_net_is_agreed(team->net, &team->over)) {
+        return;
+    }
+    team->over_since = team->over_since ? team->over_since : now;
+    if (now - team->over_since >= team->net->grace_ns) {
+        hd_error("a team of %u processes can't be made of those that are left: others agree "
+                 "without it",
+                 team->n);
+        hd_leg_fail(leg, UCC_ERR_NOT_FOUND, true);
+    }
+}
+
 /* Notes who is lost, and cuts the ways to those that are gone. What is under way on a way that is
  * cut ends, and its buffers are free, also if the other process is alive. */
 static void cut(hd_net_lane_t *lane, uint64_t now) {
@@ -103,6 +119,7 @@ void hd_net_tell_losses(hd_net_lane_t *lane) {
             hd_leg_fail(leg, UCC_ERR_IO_ERROR, true);
         } else {
             miss_leaver(leg, now);
+            miss_comers(leg, now);
         }
     }
 }

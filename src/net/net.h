@@ -94,6 +94,9 @@ typedef struct hd_net_team_params {
     /* Processes that were lost before are left out, instead of refusing: for who has nothing but an
      * abort to tell. */
     bool despite_losses;
+    /* While it forms: once that is agreed on (gossip.c), no process comes that has not come yet. 0:
+     * nothing is. */
+    uint64_t over;
     /* The team is lost: a peer is gone, or says that it has failed. Called at most once, under a
      * lane's lock, by any thread that pumps; it must not call the net, but hd_leg_cancel later is
      * what ends the legs. */
@@ -108,6 +111,8 @@ typedef struct hd_net_team_params {
  * before; UCC_ERR_NO_RESOURCE: there is a team of that wire id. *team is NULL then. */
 ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *params,
                                 hd_net_team_t **team);
+/* Is there one in this process with that params.over, which has not failed? */
+bool hd_net_has_survivors(hd_net_t *net, uint64_t over);
 /* Is there one of that wire id in this process, which is not destroyed? */
 bool hd_net_has_team(hd_net_t *net, uint64_t wire);
 /* For people: `tell` calls `line` for each line of what the team's endpoints here do. From now on
@@ -160,7 +165,8 @@ typedef struct hd_net_decision {
 /* Can all processes of the team, the dead ones included, have connections to each other by which
  * words come? Not if one has no watch, nor if there are two hosts to which no other can connect. */
 bool hd_net_team_has_watch(const hd_net_team_t *team);
-/* That name is awaited from now on, and no other one by this entry. Any thread. */
+/* That name is awaited from now on, and no other one by this entry; that it holds may have been
+ * heard lately. Any thread. */
 void hd_net_await(hd_net_t *net, hd_net_decision_t *decision, uint64_t name);
 /* Nothing is, any more. */
 void hd_net_await_no_more(hd_net_t *net, hd_net_decision_t *decision);

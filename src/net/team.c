@@ -43,6 +43,18 @@ bool hd_net_has_team(hd_net_t *net, uint64_t wire) {
     return has;
 }
 
+bool hd_net_has_survivors(hd_net_t *net, uint64_t over) {
+    bool has = false;
+    hd_lock(&net->lock);
+    for (uint32_t b = 0; b < HD_NET_TABLE && !has; b++) {
+        for (const hd_net_team_t *team = net->table[b]; team && !has; team = team->next) {
+            has = team->over.name == over && hd_net_team_failure(team) == UCC_OK;
+        }
+    }
+    hd_unlock(&net->lock);
+    return has;
+}
+
 bool hd_net_team_enter(hd_net_team_t *team) {
     hd_net_t *net = team->net;
     hd_lock(&net->lock);

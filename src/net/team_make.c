@@ -222,6 +222,11 @@ ucc_status_t hd_net_team_create(hd_net_t *net, const hd_net_team_params_t *param
     if (!params->despite_losses) {
         keep_neighbours(team);
     }
+    if (params->over) {
+        hd_net_await(net, &team->over, params->over);
+        /* relaxed: only told to look */
+        atomic_store_explicit(&net->has_losses, true, memory_order_relaxed);
+    }
     *out = team;
     return UCC_OK;
 }
@@ -253,6 +258,7 @@ void hd_net_team_destroy(hd_net_team_t *team) {
     team->destroyed = true;
     hd_unlock(&team->telling);
     hd_net_team_forget(team);
+    hd_net_await_no_more(net, &team->over);
     uint32_t lanes = team->lanes;
     for (uint32_t l = 0; l < lanes; l++) {
         hd_net_lane_hand(&net->lane[l], &team->lane[l].end);

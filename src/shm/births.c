@@ -35,6 +35,7 @@ struct hd_birth {
 struct hd_births {
     alignas(HD_LINE_PAIR) pthread_mutex_t mutex;
     _Atomic uint64_t active, free;
+    _Atomic uint64_t over[HD_OVER], n_over; /* the last names, and how many there were */
     _Atomic uint64_t
         agreed[HD_AGREEMENTS]; /* by number, as they come in turn: the decision's name */
 };
@@ -224,4 +225,24 @@ bool hd_group_is_agreed(const hd_group_t *group, uint64_t number, uint64_t name)
     /* acquire: pairs with the above */
     return name != 0 && atomic_load_explicit(&group->births->agreed[number % HD_AGREEMENTS],
                                              memory_order_acquire) == name;
+}
+
+/* --- what is over ----------------------------------------------------------------------------- */
+
+bool hd_group_is_over(const hd_group_t *group, uint64_t name) {
+    bool over = false;
+    for (uint32_t i = 0; i < HD_OVER && !over; i++) {
+        /* acquire: pairs with the store in hd_group_tell_over; what was seen before that is seen */
+        over = atomic_load_explicit(&group->births->over[i], memory_order_acquire) == name;
+    }
+    return over;
+}
+
+void hd_group_tell_over(hd_group_t *group, uint64_t name) {
+    if (!hd_group_is_over(group, name) && enter(group->births)) {
+        uint64_t n = load(&group->births->n_over);
+        store(&group->births->over[n % HD_OVER], name);
+        store(&group->births->n_over, n + 1);
+        leave(group->births);
+    }
 }

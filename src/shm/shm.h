@@ -96,6 +96,11 @@ enum { HD_AGREEMENTS = 4 };
 void hd_group_tell_agreed(hd_group_t *group, uint64_t number, uint64_t name);
 bool hd_group_is_agreed(const hd_group_t *group, uint64_t number, uint64_t name);
 
+/* What is over in such a group, by names that are used once: the last HD_OVER are remembered. */
+enum { HD_OVER = 64 };
+void hd_group_tell_over(hd_group_t *group, uint64_t name);
+bool hd_group_is_over(const hd_group_t *group, uint64_t name);
+
 /* --- board.c: members and endpoints ----------------------------------------------------------- */
 
 /* Which member the team's endpoint of this number is; group->n: it lives in another process. */

@@ -86,8 +86,11 @@ static void watch_forks(void) {
 
 hd_origin_t *hd_origin_create(uint64_t wire, const hd_span_t *span) {
     uint32_t here = hd_span_count(span, span->mine);
-    hd_origin_t *origin = hd_alloc(HD_LINE, sizeof(*origin) + here * sizeof(origin->calls[0]));
+    size_t bytes = sizeof(hd_origin_t) + here * sizeof(hd_origin_member_t);
+    size_t failed_bytes = (span->n + 63) / 64 * sizeof(uint64_t);
+    hd_origin_t *origin = hd_alloc(HD_LINE, bytes + failed_bytes);
     if (origin) {
+        origin->failed = (uint64_t *)(void *)((char *)origin + bytes);
         atomic_init(&origin->refs, 1);
         origin->wire = wire;
         origin->n = span->n;
@@ -549,8 +552,8 @@ static void number_group(hd_group_t *group, hd_crossing_t *crossing, uint64_t *l
 
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32_t *node_of,
                                 hd_net_t *net, uint64_t wire, const hd_net_process_t *process,
-                                uint64_t *labels, uint32_t terms, hd_origin_t *origin,
-                                uint64_t *in_origin, const hd_config_t *config) {
+                                uint64_t *labels, uint32_t terms, const hd_origin_ref_t *from,
+                                const hd_config_t *config) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint32_t n = span->processes, here = hd_span_count(span, span->mine);
     size_t swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
@@ -558,6 +561,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32
     size_t places = swaps && here > 1 ? HD_SWAP_SLOTS : 0;
     size_t bytes = places * sizeof(hd_swap_place_t) + n * sizeof(*process);
     hd_crossing_t *crossing = hd_alloc(HD_LINE, sizeof(*crossing) + bytes);
+    hd_origin_t *origin = from->origin;
     if (crossing && origin) {
         hd_origin_keep(origin);
     } else if (crossing) {
@@ -591,7 +595,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32
         memcpy(crossing->process[p].identity, process[p].identity, sizeof(process[p].identity));
     }
     crossing->origin = origin;
-    crossing->in_origin = in_origin;
+    crossing->in_origin = from->in_origin;
     pthread_once(&once, watch_forks);
     if (hd_trace_is_on()) {
         hd_trace_process(span->mine, n);
@@ -603,6 +607,7 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32
                                    .config = config,
                                    .swaps = swaps,
                                    .early = here > 1,
+                                   .over = from->over,
                                    .failed = lost,
                                    .swapped = swapped,
                                    .arg = crossing};

@@ -90,6 +90,14 @@ static inline uint32_t hd_nodes_carrier(const hd_nodes_t *nodes, uint32_t node, 
 hd_nodes_t *hd_nodes_create(const hd_span_t *processes, hd_span_t *span);
 void hd_nodes_free(hd_nodes_t *nodes);
 
+/* An endpoint of this process, in a team and those that were made of its survivors. Its ERA begins
+ * with the last agreement that it has begun in any of them. */
+typedef struct hd_origin_member {
+    uint64_t calls;  /* for a team of survivors */
+    uint64_t era;    /* names the agreement, the same in all processes; 0: there was none */
+    bool has_shrunk; /* it has called since the era began */
+} hd_origin_member_t;
+
 /* A team that was not made of the survivors of another one, as those know it that were made of its
  * own, one after the other (form/shrink.c): shared by the crossings of all of them in this
  * process. */
@@ -99,13 +107,15 @@ typedef struct hd_origin {
     uint32_t n;            /* its endpoints */
     uint64_t serial;       /* endpoints meet by it */
     hd_lock_t lock;        /* guards what follows */
-    hd_fingerprint_t left; /* the survivors at the last attempt to make a team of them ... */
-    uint64_t attempts;     /* ... and how many attempts there were with these */
+    hd_fingerprint_t left; /* the survivors at the last attempt to make a team of them, ... */
+    uint64_t era;          /* ... the era of that attempt, ... */
+    uint64_t attempts;     /* ... and how many attempts there were with these survivors in it */
+    uint64_t *failed;      /* a bit for each endpoint that an agreement has found failed */
     /* Of an agreement (hd_crossing_origin): its number, and another one's; under the lock of the
      * crossing's own origin. */
     uint64_t number;
     struct hd_origin *next;
-    uint64_t calls[]; /* of each endpoint of this process, in the order of their numbers */
+    hd_origin_member_t member[]; /* of this process's endpoints, in the order of their numbers */
 } hd_origin_t;
 
 /* Of a team with this wire id and this span; one reference. NULL: no memory. */
@@ -221,16 +231,22 @@ struct hd_crossing {
     hd_swap_place_t swap_place[];
 };
 
+/* Where a team of survivors comes from; all of it 0: the team is none. */
+typedef struct hd_origin_ref {
+    hd_origin_t *origin; /* of whose survivors it is made */
+    uint64_t *in_origin; /* by endpoint: its number there, ascending */
+    uint64_t over; /* nobody comes to it any more when that is agreed on (net.h); 0: nothing is */
+} hd_origin_ref_t;
+
 /* Makes a crossing and hangs it on a group that nobody has joined yet. node_of: by process, any
  * numbers that tell nodes apart, if the group is a node's; NULL: it is a process's. process: the
- * span's processes, by number. origin: where the team comes from, and in_origin its endpoints'
- * numbers there; NULL, both: from nowhere. On success the span, the caller's reference to the net
- * and in_origin belong to the crossing, and the labels (the user's names of endpoints) to the
+ * span's processes, by number. On success the span, the caller's reference to the net and
+ * from->in_origin belong to the crossing, and the labels (the user's names of endpoints) to the
  * group. */
 ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32_t *node_of,
                                 hd_net_t *net, uint64_t wire, const hd_net_process_t *process,
-                                uint64_t *labels, uint32_t terms, hd_origin_t *origin,
-                                uint64_t *in_origin, const hd_config_t *config);
+                                uint64_t *labels, uint32_t terms, const hd_origin_ref_t *from,
+                                const hd_config_t *config);
 /* Returns the crossing whose `memory` this is. */
 static inline hd_crossing_t *hd_crossing_of(hd_outer_memory_t *memory) {
     return (hd_crossing_t *)(void *)((char *)memory - offsetof(hd_crossing_t, memory));

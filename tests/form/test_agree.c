@@ -424,6 +424,96 @@ Test(agree, what_one_has_returned_and_died_another_one_returns_though_it_is_left
     munmap(record, sizeof(*record));
 }
 
+/* --- beside shrinking ------------------------------------------------------------------------- */
+
+/* Makes a team of those that are left, and destroys it again. Returns its size; 0: it has failed. */
+static uint32_t shrink_once(ucc_team_h team) {
+    deadline_t deadline = deadline_start("what is left to form a team");
+    ucc_team_h left = NULL;
+    ucc_status_t status = heddle_team_shrink(team, &left);
+    uint32_t n = 0;
+    if (status == UCC_OK) {
+        while ((status = ucc_team_create_test(left)) == UCC_INPROGRESS) {
+            deadline_poll(&deadline);
+        }
+        n = status == UCC_OK ? left->n : 0;
+        world_destroy_team(left);
+    }
+    return n;
+}
+
+/* Process 1 gives up its first attempt, and agrees; process 0 is then at its second one. */
+static int wait_for_one_that_agrees(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = open_world(process);
+    ucc_team_h team = world->teams[world_endpoint(world, 0)], left = NULL;
+    uint64_t good = 0, n_failed = 9;
+    int bad = 0;
+    if (process->me == 1) {
+        must(heddle_team_shrink(team, &left), "heddle_team_shrink");
+        world_destroy_team(left);
+    } else {
+        for (int i = 0; i < 2; i++) { /* the second would wait for ever */
+            bad |= shrink_once(team) != 0;
+        }
+    }
+    bad |= heddle_team_agree(team, &good, NULL, &n_failed) != UCC_OK || good || n_failed;
+    bad |= shrink_once(team) != 2; /* now both are at the same attempt */
+    process_barrier(process);
+    world_destroy(world);
+    return bad;
+}
+
+Test(agree, who_waits_in_vain_for_one_that_agrees_is_told_and_meets_it_afterwards) {
+    shape_t shape = shape_even(2, 1);
+    for (int way = 0; way < 2; way++) {
+        cr_assert(processes_run(&shape, SECONDS, wait_for_one_that_agrees, NULL).ok, "%d", way);
+        processes_use_network();
+    }
+}
+
+/* The same in one call each, which go ahead. */
+static int wait_ahead(const process_t *process, void *arg) {
+    (void)arg;
+    world_t *world = world_create(
+        &(world_params_t){.size = process->size, .form = WORLD_GROUP, .process = process});
+    heddle_ep_t *ep = world->endpoints[world_endpoint(world, 0)], *left = NULL;
+    uint64_t good = 0;
+    int bad = 0;
+    for (uint32_t i = 0; i < (process->me ? 1 : 2); i++) {
+        ucc_status_t status = heddle_shrink(ep, &left);
+        if (process->me == 1) {
+            must(heddle_team_abort(heddle_ep_team(left)), "heddle_team_abort");
+        } else {
+            bad |= status == UCC_OK && heddle_barrier(left) == UCC_OK;
+        }
+        if (status == UCC_OK) {
+            heddle_leave(left);
+        }
+    }
+    bad |= heddle_agree(ep, &good, NULL, NULL) != UCC_OK || good;
+    /* a team that stands may be agreed on before all have come to it */
+    for (uint32_t i = 0; i < 20 && !bad; i++) {
+        usleep(process->me == i % 2 ? 1000 : 0);
+        bad = heddle_shrink(ep, &left) != UCC_OK;
+        good = !bad;
+        bad |= heddle_agree(ep, &good, NULL, NULL) != UCC_OK || !good;
+        bad = bad || heddle_barrier(left) != UCC_OK;
+        heddle_leave(left);
+    }
+    process_barrier(process);
+    world_destroy(world);
+    return bad;
+}
+
+Test(agree, so_does_who_waits_in_a_barrier_of_a_team_that_goes_ahead) {
+    shape_t shape = shape_even(2, 1);
+    for (int way = 0; way < 2; way++) {
+        cr_assert(processes_run(&shape, SECONDS, wait_ahead, NULL).ok, "%d", way);
+        processes_use_network();
+    }
+}
+
 /* --- mistakes --------------------------------------------------------------------------------- */
 
 static int make_mistakes(const process_t *process, void *arg) {
@@ -516,6 +606,7 @@ static int agree_without_one(const process_t *process, void *arg) {
         verdict_t got = verdict_of(bits, failed, n_failed);
         bad |= got.bits != (bits_of(0, 7) & bits_of(1, 7));
         bad |= got.failed != endpoints_of(process, last);
+        bad |= shrink_once(team) != 2; /* nor is it a survivor any more */
         process_set(process, 0, 1);
     }
     process_barrier(process);
@@ -526,9 +617,13 @@ static int agree_without_one(const process_t *process, void *arg) {
 Test(agree, an_endpoint_that_has_left_the_team_is_not_waited_for) {
     shape_t shapes[] = {shape_even(3, 1), {.processes = 3, .endpoints = {1, 1, 2}}};
     static bool failed = true;
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         void *arg = i % 2 ? &failed : NULL;
-        cr_assert(processes_run(&shapes[i / 2], SECONDS, agree_without_one, arg).ok, "case %u", i);
+        if (i == 4) {
+            processes_use_network();
+        }
+        bool ok = processes_run(&shapes[i / 2 % 2], SECONDS, agree_without_one, arg).ok;
+        cr_assert(ok, "case %u", i);
     }
 }
 

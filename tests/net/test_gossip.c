@@ -83,6 +83,8 @@ Test(gossip, that_a_decision_holds_is_new_once_and_counts_also_from_the_dead) {
     cr_expect_not(hd_net_is_agreed(net, &decision));
     hd_net_tell_agreed(net, 52);
     cr_expect(hd_net_is_agreed(net, &decision), "also who tells it may have others who await it");
+    hd_net_await(net, &decision, 51);
+    cr_expect(hd_net_is_agreed(net, &decision), "it was said before it was awaited");
     hd_net_await_no_more(net, &decision);
     cr_expect(net->decisions == NULL);
 }

@@ -111,6 +111,24 @@ Test(births, know_what_was_agreed_on) {
     small_pair_close(two);
 }
 
+Test(births, remember_what_is_over_by_the_last_names) {
+    small_pair_t two = open_two();
+    for (uint64_t i = 1; i <= HD_OVER; i++) {
+        cr_expect(!hd_group_is_over(two.group[1], i));
+        hd_group_tell_over(two.group[i % 2], i);
+        hd_group_tell_over(two.group[0], 1); /* once more says nothing */
+    }
+    for (uint64_t i = 1; i <= HD_OVER; i++) {
+        cr_expect(hd_group_is_over(two.group[1], i));
+    }
+    for (uint64_t i = HD_OVER + 1; i <= 1000; i++) {
+        hd_group_tell_over(two.group[0], i);
+    }
+    cr_expect(hd_group_is_over(two.group[1], 1000));
+    cr_expect(!hd_group_is_over(two.group[1], 1));
+    small_pair_close(two);
+}
+
 /* What comes from another process is looked at. */
 Test(births, are_in_no_memory_that_is_another_team_s) {
     small_pair_t two = open_two();

@@ -8,7 +8,9 @@
  *   tcp    the same over TCP: 1,000 rounds
  *   stop   up to three are stopped for 0.1 to 30 s, and another one may be killed: 100 rounds
  *   link   hosts that lose each other: 100 rounds, by scripts/netns run 4 -- ... only; there the
- *          first two parts have a tenth of their rounds
+ *          parts with kills alone have a tenth of their rounds
+ *   agree  one or two are killed, over either; after each attempt the survivors agree, in the old
+ *          team, on having the new one, and all have it at once: 1,000 rounds
  *
  * So many rounds by HEDDLE_STRESS_SCALE=100 or PERCENT, a few otherwise. Some of the processes
  * compute for up to 2 s meanwhile, some have no descriptors left.
@@ -52,8 +54,8 @@ enum {
     LIMIT_S = 30       /* ... so long is a failure */
 };
 
-typedef enum part { SHM, TCP, STOP, LINK, PARTS } part_t;
-static const char *const part_name[PARTS] = {"shm", "tcp", "stop", "link"};
+typedef enum part { SHM, TCP, STOP, LINK, AGREE, PARTS } part_t;
+static const char *const part_name[PARTS] = {"shm", "tcp", "stop", "link", "agree"};
 
 typedef enum fault { KILLED, STOPPED, DOWN, CUT, FAULTS } fault_t;
 static const char *const fault_name[FAULTS] = {"is killed", "is stopped", "has its host down",
@@ -483,6 +485,35 @@ static bool shrink(endpoint_t *e) {
     return !out;
 }
 
+/* Likewise, with a common decision after each attempt, in the team that has failed. False: as
+ * above. */
+static bool settle(endpoint_t *e) {
+    heddle_ep_t *left = NULL;
+    uint64_t good = 0, attempts = 0;
+    bool out = false;
+    while (!good && !out) {
+        ucc_status_t status = heddle_shrink(e->team, &left);
+        status = status == UCC_OK ? heddle_barrier(left) : status;
+        good = status == UCC_OK;
+        attempts++;
+        status = heddle_agree(e->team, &good, NULL, NULL);
+        good = good && status == UCC_OK;
+        out = is_out(e, status);
+        if (left && !good) {
+            heddle_leave(left);
+            left = NULL;
+        }
+    }
+    if (e->local == 0) {
+        process_add(e->side->process, ATTEMPTS, attempts);
+    }
+    if (left) {
+        leave(e, e->team);
+        e->team = left;
+    }
+    return !out;
+}
+
 static void live(endpoint_t *e) {
     side_t *side = e->side;
     const scenario_t *s = side->s;
@@ -502,7 +533,7 @@ static void live(endpoint_t *e) {
         status = status == UCC_OK ? run_all(e, &over) : status;
         process_note(side->process, "mask %" PRIx64 ": operation %" PRIu64 ": %s", e->mask,
                      e->operations, ucc_status_string(status));
-        goes_on = over || shrink(e);
+        goes_on = over || (s->part == AGREE ? settle(e) : shrink(e));
         status = over || !goes_on ? status : see_members(e, e->team);
     }
 }
@@ -865,7 +896,7 @@ static void run(scenario_t *s) {
 }
 
 int main(int argc, char **argv) {
-    static const uint64_t full[PARTS] = {2000, 1000, 100, 100};
+    static const uint64_t full[PARTS] = {2000, 1000, 100, 100, 1000};
     const char *why = "";
     stress_begin_alone(argc, argv);
     if (!probe_network()) {
