@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "form/form.h"
 #include "form/heaps.h"
+#include "form/told.h"
 #include "node/node.h"
 #include "shm/parts.h"
 
@@ -79,6 +80,8 @@ void hd_kin_close_door(hd_node_t *door) {
 
 /* --- the watch -------------------------------------------------------------------------------- */
 
+enum { FIRST_ASKER = 2, WATCHED = FIRST_ASKER + 1 + HD_ASKERS }; /* descriptors */
+
 /* The thread is there while something is watched. */
 static struct {
     pthread_mutex_t starting; /* guards `watched` and the thread's life */
@@ -88,7 +91,8 @@ static struct {
     bool ends;
     pthread_mutex_t lock; /* guards the list, and what is said of processes that are gone */
     hd_kin_t *list;
-    uint32_t losses; /* hd_node_losses at the last look */
+    uint32_t losses;    /* hd_node_losses at the last look */
+    hd_askers_t askers; /* the thread's */
     bool knows_forks;
     hd_fork_hook_t fork_hook;
 } watch = {.starting = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -97,6 +101,7 @@ static struct {
 static void inherited(hd_fork_hook_t *self) {
     (void)self;
     if (watch.watched) {
+        hd_askers_abandon(&watch.askers);
         close(watch.event);
         watch.event = -1; /* inherited groups still wake the thread that is not there */
     }
@@ -211,6 +216,26 @@ static bool fetch_heaps(void) {
     return some;
 }
 
+/* Answers who asks. */
+static void tell(void *arg, hd_asker_t *asker) {
+    hd_told_team_t team[HD_TOLD_TEAMS];
+    uint32_t n = 0;
+    (void)arg;
+    pthread_mutex_lock(&watch.lock);
+    for (const hd_kin_t *kin = watch.list; kin && n < HD_TOLD_TEAMS; kin = kin->next) {
+        team[n++] = (hd_told_team_t){
+            .group = kin->group,
+            .span = kin->span,
+            .process = kin->process,
+            .peer = kin->peer,
+            .of_node = kin->of_node,
+            /* relaxed: see look_at */
+            .is_scope = atomic_load_explicit(&kin->is_scope, memory_order_relaxed)};
+    }
+    hd_told_answer(&watch.askers, asker, team, n);
+    pthread_mutex_unlock(&watch.lock);
+}
+
 static bool is_to_end(void) {
     uint64_t word;
     (void)!read(watch.event, &word, sizeof(word)); /* there may be none */
@@ -220,16 +245,37 @@ static bool is_to_end(void) {
     return ends;
 }
 
+/* Writes to what the watch listens: the node, its own event, and who asks. Returns how many. */
+static uint32_t find_all(hd_node_t *node, struct pollfd on[WATCHED]) {
+    const hd_askers_t *askers = &watch.askers;
+    uint32_t n = 0;
+    on[n++] = (struct pollfd){.fd = hd_node_fd(node), .events = POLLIN};
+    on[n++] = (struct pollfd){.fd = watch.event, .events = POLLIN};
+    on[n++] = (struct pollfd){.fd = askers->listener, .events = POLLIN}; /* -1: passed over */
+    for (uint32_t i = 0; i < HD_ASKERS; i++) { /* epoll's events are poll's */
+        on[n++] =
+            (struct pollfd){.fd = askers->asker[i].fd, .events = (short)askers->asker[i].events};
+    }
+    return n;
+}
+
 static void *keep_watch(void *arg) {
     enum { LISTEN_MS = 10, FETCH_MS = 1 };
     hd_node_t *node = arg;
-    struct pollfd on[] = {{.fd = hd_node_fd(node), .events = POLLIN},
-                          {.fd = watch.event, .events = POLLIN}};
     (void)pthread_setname_np(pthread_self(), "heddle-kin");
     while (!is_to_end()) {
         int patience = listen() ? LISTEN_MS : -1;
-        if (poll(on, 2, fetch_heaps() ? FETCH_MS : patience) > 0) {
+        struct pollfd on[WATCHED];
+        uint32_t n = find_all(node, on);
+        if (poll(on, n, fetch_heaps() ? FETCH_MS : patience) > 0) {
+            bool asked = false;
+            for (uint32_t i = FIRST_ASKER; i < n; i++) {
+                asked = asked || on[i].revents;
+            }
             hd_kin_progress(node);
+            if (asked) {
+                hd_askers_look(&watch.askers);
+            }
         }
     }
     return NULL;
@@ -246,7 +292,7 @@ static void serve_heaps(void *arg) {
 }
 
 /* Under watch.starting. */
-static ucc_status_t start(hd_node_t *node) {
+static ucc_status_t start(hd_node_t *node, bool asked) {
     if (!watch.knows_forks) {
         hd_fork_watch(&watch.fork_hook, inherited);
         watch.knows_forks = true;
@@ -256,12 +302,18 @@ static ucc_status_t start(hd_node_t *node) {
     if (watch.event < 0) {
         return UCC_ERR_NO_RESOURCE;
     }
+    hd_askers_clear(&watch.askers);
+    watch.askers.answer = tell;
+    if (asked) {
+        hd_askers_open(&watch.askers, HD_ASK_NODE);
+    }
     sigset_t all, before; /* signals are for the program's own threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&watch.thread, NULL, keep_watch, node);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
+        hd_askers_close(&watch.askers);
         close(watch.event);
         return UCC_ERR_NO_RESOURCE;
     }
@@ -270,7 +322,7 @@ static ucc_status_t start(hd_node_t *node) {
 
 static ucc_status_t begin_watch(hd_kin_t *kin) {
     pthread_mutex_lock(&watch.starting);
-    ucc_status_t status = watch.watched ? UCC_OK : start(kin->node);
+    ucc_status_t status = watch.watched ? UCC_OK : start(kin->node, kin->config.asked);
     if (status == UCC_OK) {
         watch.watched++;
         pthread_mutex_lock(&watch.lock);
@@ -318,6 +370,7 @@ static void end_watch(hd_kin_t *kin) {
         pthread_mutex_unlock(&watch.lock);
         wake_watch();
         pthread_join(watch.thread, NULL);
+        hd_askers_close(&watch.askers);
         close(watch.event);
     }
     pthread_mutex_unlock(&watch.starting);

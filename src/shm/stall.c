@@ -227,9 +227,7 @@ static need_t need_of(const hd_op_t *op) {
 /* --- what a peer does ------------------------------------------------------------------------- */
 
 static const char *type_of(const hd_lane_t *lane) {
-    /* relaxed: only told */
-    uint32_t signature = __atomic_load_n(&lane->signature, __ATOMIC_RELAXED);
-    return hd_type_name((uint8_t)(signature >> 27));
+    return hd_type_name(hd_lane_type(lane));
 }
 
 /* The lane of the highest number that this member of a board has published; NULL: none yet. */
@@ -502,6 +500,7 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
         atomic_store_explicit(&shared_of(group, hd_op_own_member(op))->thread, hd_thread_number(),
                               memory_order_relaxed);
     }
+    hd_waits_note(op, waits_for_root(op) ? op->call.root : UINT32_MAX, now);
     if (hd_stall_is_due(stall, now, group->stall) && may_speak(op, stall)) {
         say(op, stall, now);
     }
@@ -531,15 +530,23 @@ static void add_since(hd_text_t *text, const hd_shared_t *shared, uint64_t now) 
     }
 }
 
-void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *text), void *to) {
+void hd_group_tell(const hd_group_t *group, bool here, void (*line)(void *to, const char *text),
+                   void *to) {
     enum { MOST = 32 };
     uint64_t now = hd_ticks();
     hd_text_t more = {0};
-    for (uint32_t e = 0; e < group->n && e < MOST; e++) {
+    uint32_t told = 0, left_out = 0;
+    for (uint32_t e = 0; e < group->n; e++) {
         const hd_shared_t *shared = shared_of(group, e);
+        bool mine = hd_who_is_here(group, home_of(group, e));
         hd_text_t text = {0};
+        if ((here && !mine) || told == MOST) {
+            left_out += mine || !here;
+            continue;
+        }
+        told++;
         hd_text_add(&text, "endpoint %u", hd_group_number(group, e));
-        if (!hd_who_is_here(group, home_of(group, e))) {
+        if (!mine) {
             hd_text_add(&text, " of ");
             hd_who_say(group, home_of(group, e), &text);
             hd_text_add(&text, ")");
@@ -562,8 +569,8 @@ void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *t
         }
         line(to, text.line);
     }
-    if (group->n > MOST) {
-        hd_text_add(&more, "and %u more endpoints", group->n - MOST);
+    if (left_out) {
+        hd_text_add(&more, "and %u more endpoints", left_out);
         line(to, more.line);
     }
 }
