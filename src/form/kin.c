@@ -216,21 +216,34 @@ static bool fetch_heaps(void) {
     return some;
 }
 
+static void find_late(hd_kin_t *kin, hd_told_team_t *team) {
+    /* the lock is taken in the other order elsewhere: then nothing is said of that */
+    if (pthread_mutex_trylock(&kin->lock) == 0) {
+        team->forms = kin->birth && !kin->ahead;
+        for (uint32_t p = 0; team->forms && p < kin->span->processes; p++) {
+            bool late = p != kin->span->mine && !hd_birth_hears(kin->birth, p);
+            team->late[p / 64] |= (uint64_t)late << (p % 64);
+        }
+        pthread_mutex_unlock(&kin->lock);
+    }
+}
+
 /* Answers who asks. */
 static void tell(void *arg, hd_asker_t *asker) {
     hd_told_team_t team[HD_TOLD_TEAMS];
     uint32_t n = 0;
     (void)arg;
     pthread_mutex_lock(&watch.lock);
-    for (const hd_kin_t *kin = watch.list; kin && n < HD_TOLD_TEAMS; kin = kin->next) {
-        team[n++] = (hd_told_team_t){
-            .group = kin->group,
-            .span = kin->span,
-            .process = kin->process,
-            .peer = kin->peer,
-            .of_node = kin->of_node,
-            /* relaxed: see look_at */
-            .is_scope = atomic_load_explicit(&kin->is_scope, memory_order_relaxed)};
+    for (hd_kin_t *kin = watch.list; kin && n < HD_TOLD_TEAMS; kin = kin->next, n++) {
+        team[n] = (hd_told_team_t){.group = kin->group,
+                                   .span = kin->span,
+                                   .process = kin->process,
+                                   .peer = kin->peer,
+                                   .of_node = kin->of_node,
+                                   /* relaxed: see look_at */
+                                   .is_scope =
+                                       atomic_load_explicit(&kin->is_scope, memory_order_relaxed)};
+        find_late(kin, &team[n]);
     }
     hd_told_answer(&watch.askers, asker, team, n);
     pthread_mutex_unlock(&watch.lock);
@@ -454,7 +467,9 @@ void hd_kin_drop(void *dropped) {
     hd_kin_t *kin = dropped;
     bool goes_on = kin->ahead && kin->found; /* others may still fetch it: until the group's end */
     if (kin->birth && !goes_on) {
+        pthread_mutex_lock(&kin->lock); /* see find_late */
         end_birth(kin, UCC_ERR_NOT_FOUND);
+        pthread_mutex_unlock(&kin->lock);
     }
     if (!goes_on) {
         end_sharing(kin);
@@ -699,6 +714,54 @@ static ucc_status_t lose_patience(hd_kin_t *kin) {
             kin->span->n, PATIENCE_MS / 1000);
     note_silence(kin);
     return UCC_ERR_TIMED_OUT;
+}
+
+/* Process p: as the scope knows it; without one, by what the kernel says of its connection, which
+ * leads to a process of this host. */
+static void say_process(const hd_kin_t *kin, uint32_t p, hd_text_t *text) {
+    hd_who_t who = hd_who_am_i();
+    const hd_kin_t *scope = kin->scope ? (hd_kin_t *)(void *)kin->scope->kin : NULL;
+    uint32_t q = 0, number;
+    who.pid = hd_node_peer_pid(kin->peer[p]);
+    while (scope && q < scope->span->processes &&
+           memcmp(scope->process[q].identity, kin->process[p].identity,
+                  sizeof(scope->process[q].identity)) != 0) {
+        q++;
+    }
+    if (scope && q < scope->span->processes) {
+        (void)hd_who_of(kin->scope, q, &who, &number);
+    }
+    hd_told_say_process(text, kin->process[p].number, &who, hd_node_peer_state(kin->peer[p]));
+}
+
+/* Who has not come: in a scope, who has not said so; else who does not answer; and if all do, the
+ * leader, who has not sent the segment. */
+static bool is_late(const hd_kin_t *kin, uint32_t p) {
+    return kin->peer[p] && (kin->birth ? !hd_birth_hears(kin->birth, p)
+                                       : hd_node_peer_state(kin->peer[p]) == HD_NODE_PENDING);
+}
+
+void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text) {
+    enum { FEW = 4 };
+    uint32_t late = 0, said = 0, n = kin->span->processes;
+    pthread_mutex_lock(&kin->lock);
+    for (uint32_t p = 0; p < n; p++) {
+        late += is_late(kin, p);
+    }
+    for (uint32_t p = 0; p < n && said < FEW; p++) {
+        if (is_late(kin, p)) {
+            hd_text_add(text, "%s", said++ ? ", and " : "");
+            say_process(kin, p, text);
+        }
+    }
+    if (late > said) {
+        hd_text_add(text, ", and %u more processes", late - said);
+    } else if (late == 0 && kin->peer[kin->leader]) {
+        say_process(kin, kin->leader, text);
+    } else if (late == 0) {
+        hd_text_add(text, "other processes of its machine");
+    }
+    pthread_mutex_unlock(&kin->lock);
 }
 
 ucc_status_t hd_kin_test(hd_kin_t *kin) {

@@ -16,7 +16,8 @@ typedef struct teller {
     hd_report_t report; /* must stay first: say_line has its address */
     hd_askers_t *askers;
     hd_asker_t *asker;
-    const hd_told_team_t *team; /* which is being told */
+    const hd_told_team_t *all, *team; /* and which of them is being told */
+    uint32_t n;
 } teller_t;
 
 static void deliver(void *to, const hd_mail_t *mail) {
@@ -41,42 +42,66 @@ static bool is_gone(hd_node_state_t state) {
     return state == HD_NODE_DIED || state == HD_NODE_LEFT || state == HD_NODE_ABSENT;
 }
 
-/* Is its pid one that this process would know it by? */
-static bool find_who(const hd_told_team_t *team, uint32_t p, hd_who_t *who, bool *beside) {
+static bool is_beside(const hd_who_t *who) {
     hd_who_t mine = hd_who_am_i();
-    uint32_t number;
-    bool known = hd_who_of(team->group, p, who, &number);
-    *beside = known && hd_who_is_beside(who, &mine);
-    return known;
+    return hd_who_is_beside(who, &mine);
 }
 
 /* What is known of it, beyond that it is there. False: nothing is. */
-static bool say_state(hd_node_state_t state, const hd_who_t *who, bool beside, hd_text_t *text) {
-    const char *runs = beside && !is_gone(state) ? hd_process_state((int32_t)who->pid) : NULL;
+static bool say_state(hd_text_t *text, const hd_who_t *who, hd_node_state_t state) {
+    bool looks = who->pid && !is_gone(state) && is_beside(who);
+    const char *runs = looks ? hd_process_state((int32_t)who->pid) : NULL;
     bool stopped = runs && strcmp(runs, "is stopped") == 0;
     if (stopped) {
         hd_text_add(text, ", which is stopped");
+    } else if (state == HD_NODE_PENDING) {
+        hd_text_add(text, ", which has not answered");
     } else if (state == HD_NODE_DIED) {
         hd_text_add(text, ", which has ended");
-    } else if (state >= HD_NODE_FIRST_FAILURE) {
+    } else if (state != HD_NODE_DONE) {
         hd_text_add(text, ", which %s", hd_node_describe(state));
     }
-    return stopped || state >= HD_NODE_FIRST_FAILURE;
+    return stopped || state != HD_NODE_DONE;
 }
 
-static void add_process(hd_text_t *text, const hd_told_team_t *team, uint32_t p) {
-    hd_node_state_t state = state_of(team, p);
-    hd_who_t who;
-    bool beside, known = find_who(team, p, &who, &beside);
-    hd_text_add(text, "process %u", team->process[p].number);
-    if (!known) {
+void hd_told_say_process(hd_text_t *text, uint32_t number, const hd_who_t *who,
+                         hd_node_state_t state) {
+    hd_text_add(text, "process %u", number);
+    if (!who) {
         hd_text_add(text, ", which has not come");
         return;
     }
-    hd_text_add(text, " (host %s, pid %u)", who.host, who.pid);
-    if (!say_state(state, &who, beside, text) && state == HD_NODE_DONE) {
+    hd_text_add(text, " (host %s", who->host);
+    if (who->pid) {
+        hd_text_add(text, ", pid %u", who->pid);
+    }
+    hd_text_add(text, ")");
+    if (!say_state(text, who, state)) {
         hd_text_add(text, ", which is there");
     }
+}
+
+/* Process p of the team, as that knows it, or another one. False: it has come to none. */
+static bool find_who(const teller_t *t, const hd_told_team_t *team, uint32_t p, hd_who_t *who) {
+    const uint64_t *identity = team->process[p].identity;
+    uint32_t number;
+    bool known = hd_who_of(team->group, p, who, &number);
+    for (uint32_t i = 0; i < t->n && !known; i++) {
+        const hd_told_team_t *other = &t->all[i];
+        for (uint32_t q = 0; q < other->span->processes && !known; q++) {
+            known = memcmp(other->process[q].identity, identity,
+                           sizeof(other->process[q].identity)) == 0 &&
+                    hd_who_of(other->group, q, who, &number);
+        }
+    }
+    return known;
+}
+
+static void add_process(hd_text_t *text, const teller_t *t, uint32_t p) {
+    const hd_told_team_t *team = t->team;
+    hd_who_t who;
+    bool known = find_who(t, team, p, &who);
+    hd_told_say_process(text, team->process[p].number, known ? &who : NULL, state_of(team, p));
 }
 
 /* --- whom this process waits for -------------------------------------------------------------- */
@@ -93,45 +118,66 @@ static bool is_of(const void *arg, uint32_t number) {
     return e < of->group->n && of->awaited[e] && of->group->home_of[e] == of->p;
 }
 
-static void say_wait(void *to, const hd_group_wait_t *wait) {
-    teller_t *t = to;
+/* Of one wait: who is `awaited`, by process, after what says so of each. */
+static void say_awaited(teller_t *t, const bool awaited[HD_FAR_MOST], const char *title,
+                        const hd_group_wait_t *wait, const char *what) {
     const hd_told_team_t *team = t->team;
     const hd_span_t *span = team->span;
-    bool has[HD_FAR_MOST] = {false};
     uint32_t said = 0, more = 0;
     hd_text_t text = {0};
-    for (uint32_t e = 0; e < team->group->n; e++) {
-        uint32_t p = team->group->home_of[e]; /* read in memory that others write */
-        if (wait->awaited[e] && p < span->processes) {
-            has[p] = true;
-        }
-    }
     for (uint32_t p = 0; p < span->processes; p++) {
-        const of_process_t of = {team->group, wait->awaited, p};
-        if (!has[p] || said == FEW) {
-            more += has[p];
+        if (!awaited[p] || said == FEW) {
+            more += awaited[p];
             continue;
         }
         hd_text_add(&text, "%s", said++ ? ", and for " : "");
-        (void)hd_text_numbers(&text, team->group->team_n, is_of, &of);
-        hd_text_add(&text, " of ");
+        if (wait) {
+            const of_process_t of = {team->group, wait->awaited, p};
+            (void)hd_text_numbers(&text, team->group->team_n, is_of, &of);
+            hd_text_add(&text, " of ");
+        }
         if (p == span->mine) {
             hd_text_add(&text, "this process");
         } else {
-            add_process(&text, team, p);
+            add_process(&text, t, p);
         }
     }
     if (more) {
         hd_text_add(&text, ", and for %u more processes", more);
     }
-    hd_report_say(&t->report, "T   %s waits for %s%s\n", wait->title, text.line, wait->what);
+    hd_report_say(&t->report, "T   %s waits for %s%s\n", title, text.line, what);
     for (uint32_t p = 0; p < span->processes; p++) {
         uint64_t token[2];
-        if (has[p] && p != span->mine) {
+        if (awaited[p] && p != span->mine) {
             token_of(team->process[p].identity, token);
             hd_report_say(&t->report, "W %016llx%016llx\n", (unsigned long long)token[0],
                           (unsigned long long)token[1]);
         }
+    }
+}
+
+static void say_wait(void *to, const hd_group_wait_t *wait) {
+    teller_t *t = to;
+    const hd_told_team_t *team = t->team;
+    bool awaited[HD_FAR_MOST] = {false};
+    for (uint32_t e = 0; e < team->group->n; e++) {
+        uint32_t p = team->group->home_of[e]; /* read in memory that others write */
+        if (wait->awaited[e] && p < team->span->processes) {
+            awaited[p] = true;
+        }
+    }
+    say_awaited(t, awaited, wait->title, wait, wait->what);
+}
+
+/* Its endpoints wait until all processes have come. */
+static void say_late(teller_t *t) {
+    bool awaited[HD_FAR_MOST] = {false}, any = false;
+    for (uint32_t p = 0; p < t->team->span->processes; p++) {
+        awaited[p] = t->team->late[p / 64] >> (p % 64) & 1;
+        any = any || awaited[p];
+    }
+    if (any) {
+        say_awaited(t, awaited, "forming", NULL, ", to come");
     }
 }
 
@@ -150,7 +196,9 @@ static void say_team(teller_t *t, const hd_told_team_t *team) {
                   n, number, failure == UCC_OK ? "" : "; it has failed: ",
                   failure == UCC_OK ? "" : ucc_status_string(failure));
     hd_group_tell(team->group, true, say_line, &t->report);
-    if (failure == UCC_OK) {
+    if (failure == UCC_OK && team->forms) {
+        say_late(t);
+    } else if (failure == UCC_OK) {
         hd_group_waits(team->group, say_wait, t);
     }
 }
@@ -171,10 +219,10 @@ static void say_known(teller_t *t, const hd_told_team_t *team, uint32_t p, bool 
     hd_who_t who = {.host = "?"};
     hd_text_t clause = {0};
     uint64_t token[2];
-    bool beside, known = find_who(team, p, &who, &beside);
+    bool known = find_who(t, team, p, &who), beside = known && is_beside(&who);
     if (!known) {
         hd_text_add(&clause, ", which has not come");
-    } else if (!say_state(state, &who, beside, &clause) && !beside) {
+    } else if (!say_state(&clause, &who, state) && !beside) {
         hd_text_add(&clause, ", which counts pids otherwise and has to be asked there");
     }
     token_of(team->process[p].identity, token);
@@ -205,7 +253,7 @@ static void say_all_known(teller_t *t, const hd_told_team_t *team, uint32_t n, u
 static uint32_t find_largest(const hd_told_team_t *team, uint32_t n) {
     uint32_t largest = 0, most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t rank = team[i].is_scope ? 0 : team[i].of_node ? 1 : 2;
+        uint32_t rank = team[i].is_scope || team[i].forms ? 0 : team[i].of_node ? 1 : 2;
         uint32_t size = rank * (HD_FAR_MOST + 1) + team[i].span->processes;
         largest = size > most ? i : largest;
         most = size > most ? size : most;
@@ -217,7 +265,9 @@ void hd_told_answer(hd_askers_t *askers, hd_asker_t *asker, const hd_told_team_t
                     uint32_t n) {
     teller_t t = {.report = {.mail = {.ask = asker->ask}, .deliver = deliver, .to = &t},
                   .askers = askers,
-                  .asker = asker};
+                  .asker = asker,
+                  .all = team,
+                  .n = n};
     hd_who_t who = hd_who_am_i();
     uint32_t largest = find_largest(team, n);
     const hd_told_team_t *first = n ? &team[largest] : NULL;

@@ -175,8 +175,10 @@ static void take_name(job_t *job, hd_ask_kind_t kind, uint32_t by, const char *t
         process->same = other + 1;
         process = first;
     }
-    process->pid = pid;
-    memcpy(process->host, host, sizeof(host));
+    if (process->asking == NOT_ASKED) {
+        process->pid = pid;
+        memcpy(process->host, host, sizeof(host));
+    }
     number(process, is, of);
 }
 
@@ -200,8 +202,10 @@ static void take_known(job_t *job, hd_ask_kind_t kind, uint32_t of, bool asks, c
     }
     process_t *process = job->process[i];
     number(process, is, of);
-    process->pid = pid;
-    memcpy(process->host, host, sizeof(host));
+    if (process->asking == NOT_ASKED) { /* who is asked keeps the pid by which that is done */
+        process->pid = pid;
+        memcpy(process->host, host, sizeof(host));
+    }
     process->gone = process->gone || gone;
     if (text[at] && !process->clause) {
         process->clause = strdup(text + at);

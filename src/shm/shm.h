@@ -314,6 +314,11 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
 void hd_group_tell(const hd_group_t *group, bool here, void (*line)(void *to, const char *text),
                    void *to);
 
+/* Of a group of several processes, after numbers of endpoints: those of the processes of members
+ * that are `in`. " of process 1 (host node7, pid 4711)", " of processes 0, 2-4". */
+void hd_group_say_processes(const hd_group_t *group, hd_text_t *text,
+                            bool (*in)(const void *arg, uint32_t e), const void *arg);
+
 /* --- who.c ------------------------------------------------------------------------------------ */
 
 /* Of a group of several processes: who has that mapping, and its number in the team. False: that

@@ -30,10 +30,8 @@ static uint32_t home_of(const hd_group_t *group, uint32_t e) {
     return group->home_of ? group->home_of[e] : 0;
 }
 
-/* Of a team of several processes, after numbers of endpoints: those of the processes of members
- * that are `in`. " of process 1 (host node7, pid 4711)", " of processes 0, 2-4". */
-static void add_processes(hd_text_t *text, const hd_group_t *group,
-                          bool (*in)(const void *arg, uint32_t e), const void *arg) {
+void hd_group_say_processes(const hd_group_t *group, hd_text_t *text,
+                            bool (*in)(const void *arg, uint32_t e), const void *arg) {
     bool has[HD_FAR_MOST] = {false};
     uint32_t n = hd_group_spans_processes(group) ? group->mapping.n : 0, count = 0, number,
              last = 0;
@@ -73,7 +71,7 @@ void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, 
     if (hd_text_numbers(&text, group->team_n, is_absent_number, group) == 0) {
         hd_text_add(&text, "the last endpoint to finish joining");
     } else {
-        add_processes(&text, group, is_absent, group);
+        hd_group_say_processes(group, &text, is_absent, group);
     }
     hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s to join", group->team_n, me,
                   hd_stall_seconds(stall, now), text.line);
@@ -388,7 +386,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
     }
     if (count > FEW) {
         hd_text_numbers(text, op->group->team_n, is_needed, &need);
-        add_processes(text, op->group, is_needed_member, &need);
+        hd_group_say_processes(op->group, text, is_needed_member, &need);
         add_summary(text, &need);
     }
     for (uint32_t i = 0, said = 0; count <= FEW && i < n; i++) {

@@ -232,6 +232,42 @@ Test(told, endpoints_that_have_not_joined_are_named) {
     run(1, join_late, NULL);
 }
 
+/* A team is made of the first one. All have begun, and the last one does not go on. */
+static int form_late(const process_t *process, void *arg) {
+    world_t *world = world_create(&(world_params_t){.size = process->size, .process = process});
+    uint32_t e = process->endpoint[0];
+    deadline_t deadline = deadline_start("a team of a parent's endpoints");
+    ucc_status_t status;
+    ucc_team_h team;
+    bool right = true;
+    (void)arg;
+    learn(process);
+    must(ucc_team_create_from_parent(e, 1, world->teams[e], &team), "from parent");
+    if (process->me == LATE) {
+        const char *const lines[] = {": 3 of 3 processes answer\n",
+                                     "\n%0\n",
+                                     "\n    forming waits for %2, which is there, to come\n",
+                                     "\n%1\n",
+                                     "\n    forming waits for %2, which is there, to come\n",
+                                     "\n2 processes wait, directly or not, for %2, ",
+                                     NULL};
+        right = says(pid[0], lines);
+    }
+    while ((status = ucc_team_create_test(team)) == UCC_INPROGRESS) {
+        deadline_poll(&deadline);
+    }
+    must(status, "create_test");
+    while (ucc_team_destroy(team) == UCC_INPROGRESS) {
+    }
+    process_barrier(process);
+    world_destroy(world);
+    return right ? 0 : 1;
+}
+
+Test(told, of_a_team_that_forms_those_are_named_that_have_not_come) {
+    run(1, form_late, NULL);
+}
+
 /* --- processes that can't answer -------------------------------------------------------------- */
 
 static int stop_one(const process_t *process, void *arg) {
