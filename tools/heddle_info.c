@@ -34,8 +34,9 @@ static void help(void) {
          "                      the transports that UCX selects, and the plans among them\n"
          "      --launched      the same among the processes of a launcher, found by\n"
          "                      HEDDLE_BOOTSTRAP_ADDRESS and _KEY (see <heddle/bootstrap.h>)\n"
-         "      --job PID       ask a running process of yours, and through it all processes of\n"
-         "                      its job, for whom they wait; exit status 1: it can't be asked, or\n"
+         "      --job PID       ask a running process of yours, and all processes of its job that\n"
+         "                      it knows or reaches, for whom they wait; exit status 1: it can't "
+         "be asked, or\n"
          "                      does not answer\n"
          "  -h, --help");
 }

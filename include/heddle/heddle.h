@@ -782,7 +782,7 @@ ucc_status_t heddle_net_traffic(heddle_net_traffic_t *traffic);
 /** Prints what `flags` (heddle_info_flags_t) ask for; endpoints == 0 means one per processor. */
 ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints);
 
-/** Asks a running process of this host, and through it all processes of its job that it can reach,
+/** Asks a running process of this host, and all processes of its job that it knows or can reach,
  *  for whom they wait, and prints what they answer, and a verdict if there is one (docs/hangs.md).
  *  Waits 3 seconds at most; those that do not answer are listed. The process must belong to the
  *  caller's user, unless that is root. An error has been logged, and nothing is printed then.
@@ -790,7 +790,8 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
  *  @return UCC_ERR_NOT_FOUND: there is no such process
  *  @return UCC_ERR_NOT_SUPPORTED: it has no teams of several processes, or can't be asked
  *  @return UCC_ERR_NO_RESOURCE: it belongs to another user, or takes no more questions
- *  @return UCC_ERR_TIMED_OUT: none of its threads waits for other processes, or it is stopped */
+ *  @return UCC_ERR_TIMED_OUT: it is stopped; or, of one whose teams use the network, none of
+ *          its threads waits for other processes */
 ucc_status_t heddle_job_print(FILE *stream, uint32_t pid);
 
 #if defined(__GNUC__)

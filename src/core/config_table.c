@@ -368,7 +368,7 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                             .value = "y",
                             .meaning = "Whether a process with teams of several processes can be "
                                        "asked for whom its job waits, by its user: heddle_info "
-                                       "--job PID. Needs NET_WATCH."},
+                                       "--job PID. Over the network it needs NET_WATCH."},
     [HD_CFG_LIB_NET_WATCH_DEVICES] =
         {.scope = HD_CFG_SCOPE_LIB,
          .type = HD_CFG_STRING,

@@ -229,16 +229,14 @@ static void note_wait(ucc_team_h team) {
     }
     if (f->step == STEP_SPLIT && hd_form_split_awaits(team, &what)) {
         hd_text_add(&what, ", to come");
-    } else if (f->step == STEP_SHARE) {
-        hd_text_add(&what, "other processes of its machine, to share memory with");
+    } else if (f->step == STEP_SHARE || (f->step == STEP_ROLL && f->roll.step == HD_ROLL_SHARE)) {
+        hd_form_share_awaits(team, &what);
     } else if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
         hd_form_name_missing(team, &what);
     } else if (f->step == STEP_COMPLETE && team->crossing) {
         hd_crossing_awaits(team->crossing, &what);
     } else {
         hd_text_add(&what, f->step == STEP_COMPLETE ? "the last endpoint to finish joining"
-                           : f->step == STEP_ROLL && f->roll.step == HD_ROLL_SHARE
-                               ? "other processes of its machine, to share memory with"
                            : f->step == STEP_ROLL && f->roll.step == HD_ROLL_OPEN
                                ? "the network to be opened"
                                : "its oob allgather, which not all may have called");

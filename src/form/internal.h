@@ -205,6 +205,8 @@ ucc_status_t hd_form_share(ucc_team_h team);
 /* Has the endpoint waited for other processes until the time-out (TIMEOUT)? Counts from its first
  * call, in STEP_SHARE or STEP_COMPLETE. */
 bool hd_form_has_waited(ucc_team_h team);
+/* For people, while it waits for processes to share memory with: which those are. */
+void hd_form_share_awaits(ucc_team_h team, hd_text_t *text);
 /* An endpoint that has a scope gives up before STEP_MEET: tells the other processes. */
 void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why);
 

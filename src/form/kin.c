@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "form/form.h"
 #include "form/heaps.h"
+#include "form/told.h"
 #include "node/node.h"
 #include "shm/parts.h"
 
@@ -80,6 +81,8 @@ void hd_kin_close_door(hd_node_t *door) {
 
 /* --- the watch -------------------------------------------------------------------------------- */
 
+enum { FIRST_ASKER = 2, WATCHED = FIRST_ASKER + 1 + HD_ASKERS }; /* descriptors */
+
 /* The thread is there while something is watched. */
 static struct {
     pthread_mutex_t starting; /* guards `watched` and the thread's life */
@@ -89,7 +92,8 @@ static struct {
     bool ends;
     pthread_mutex_t lock; /* guards the list, and what is said of processes that are gone */
     hd_kin_t *list;
-    uint32_t losses; /* hd_node_losses at the last look */
+    uint32_t losses;    /* hd_node_losses at the last look */
+    hd_askers_t askers; /* the thread's */
     bool knows_forks;
     hd_fork_hook_t fork_hook;
 } watch = {.starting = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -98,6 +102,7 @@ static struct {
 static void inherited(hd_fork_hook_t *self) {
     (void)self;
     if (watch.watched) {
+        hd_askers_abandon(&watch.askers);
         close(watch.event);
         watch.event = -1; /* inherited groups still wake the thread that is not there */
     }
@@ -226,6 +231,39 @@ static bool fetch_heaps(void) {
     return some;
 }
 
+static void find_late(hd_kin_t *kin, hd_told_team_t *team) {
+    /* the lock is taken in the other order elsewhere: then nothing is said of that */
+    if (pthread_mutex_trylock(&kin->lock) == 0) {
+        team->forms = kin->birth && !kin->ahead;
+        for (uint32_t p = 0; team->forms && p < kin->span->processes; p++) {
+            bool late = p != kin->span->mine && !hd_birth_hears(kin->birth, p);
+            team->late[p / 64] |= (uint64_t)late << (p % 64);
+        }
+        pthread_mutex_unlock(&kin->lock);
+    }
+}
+
+/* Answers who asks. */
+static void tell(void *arg, hd_asker_t *asker) {
+    hd_told_team_t team[HD_TOLD_TEAMS];
+    uint32_t n = 0;
+    (void)arg;
+    pthread_mutex_lock(&watch.lock);
+    for (hd_kin_t *kin = watch.list; kin && n < HD_TOLD_TEAMS; kin = kin->next, n++) {
+        team[n] = (hd_told_team_t){.group = kin->group,
+                                   .span = kin->span,
+                                   .process = kin->process,
+                                   .peer = kin->peer,
+                                   .of_node = kin->of_node,
+                                   /* relaxed: see look_at */
+                                   .is_scope =
+                                       atomic_load_explicit(&kin->is_scope, memory_order_relaxed)};
+        find_late(kin, &team[n]);
+    }
+    hd_told_answer(&watch.askers, asker, team, n);
+    pthread_mutex_unlock(&watch.lock);
+}
+
 static bool is_to_end(void) {
     uint64_t word;
     (void)!read(watch.event, &word, sizeof(word)); /* there may be none */
@@ -235,16 +273,37 @@ static bool is_to_end(void) {
     return ends;
 }
 
+/* Writes to what the watch listens: the node, its own event, and who asks. Returns how many. */
+static uint32_t find_all(hd_node_t *node, struct pollfd on[WATCHED]) {
+    const hd_askers_t *askers = &watch.askers;
+    uint32_t n = 0;
+    on[n++] = (struct pollfd){.fd = hd_node_fd(node), .events = POLLIN};
+    on[n++] = (struct pollfd){.fd = watch.event, .events = POLLIN};
+    on[n++] = (struct pollfd){.fd = askers->listener, .events = POLLIN}; /* -1: passed over */
+    for (uint32_t i = 0; i < HD_ASKERS; i++) { /* epoll's events are poll's */
+        on[n++] =
+            (struct pollfd){.fd = askers->asker[i].fd, .events = (short)askers->asker[i].events};
+    }
+    return n;
+}
+
 static void *keep_watch(void *arg) {
     enum { LISTEN_MS = 10, FETCH_MS = 1 };
     hd_node_t *node = arg;
-    struct pollfd on[] = {{.fd = hd_node_fd(node), .events = POLLIN},
-                          {.fd = watch.event, .events = POLLIN}};
     (void)pthread_setname_np(pthread_self(), "heddle-kin");
     while (!is_to_end()) {
         int patience = listen() ? LISTEN_MS : -1;
-        if (poll(on, 2, fetch_heaps() ? FETCH_MS : patience) > 0) {
+        struct pollfd on[WATCHED];
+        uint32_t n = find_all(node, on);
+        if (poll(on, n, fetch_heaps() ? FETCH_MS : patience) > 0) {
+            bool asked = false;
+            for (uint32_t i = FIRST_ASKER; i < n; i++) {
+                asked = asked || on[i].revents;
+            }
             hd_kin_progress(node);
+            if (asked) {
+                hd_askers_look(&watch.askers);
+            }
         }
     }
     return NULL;
@@ -261,7 +320,7 @@ static void serve_heaps(void *arg) {
 }
 
 /* Under watch.starting. */
-static ucc_status_t start(hd_node_t *node) {
+static ucc_status_t start(hd_node_t *node, bool asked) {
     if (!watch.knows_forks) {
         hd_fork_watch(&watch.fork_hook, inherited);
         watch.knows_forks = true;
@@ -271,12 +330,18 @@ static ucc_status_t start(hd_node_t *node) {
     if (watch.event < 0) {
         return UCC_ERR_NO_RESOURCE;
     }
+    hd_askers_clear(&watch.askers);
+    watch.askers.answer = tell;
+    if (asked) {
+        hd_askers_open(&watch.askers, HD_ASK_NODE);
+    }
     sigset_t all, before; /* signals are for the program's own threads */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&watch.thread, NULL, keep_watch, node);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
+        hd_askers_close(&watch.askers);
         close(watch.event);
         return UCC_ERR_NO_RESOURCE;
     }
@@ -285,7 +350,7 @@ static ucc_status_t start(hd_node_t *node) {
 
 static ucc_status_t begin_watch(hd_kin_t *kin) {
     pthread_mutex_lock(&watch.starting);
-    ucc_status_t status = watch.watched ? UCC_OK : start(kin->node);
+    ucc_status_t status = watch.watched ? UCC_OK : start(kin->node, kin->config.asked);
     if (status == UCC_OK) {
         watch.watched++;
         pthread_mutex_lock(&watch.lock);
@@ -333,6 +398,7 @@ static void end_watch(hd_kin_t *kin) {
         pthread_mutex_unlock(&watch.lock);
         wake_watch();
         pthread_join(watch.thread, NULL);
+        hd_askers_close(&watch.askers);
         close(watch.event);
     }
     pthread_mutex_unlock(&watch.starting);
@@ -416,7 +482,9 @@ void hd_kin_drop(void *dropped) {
     hd_kin_t *kin = dropped;
     bool goes_on = kin->ahead && kin->found; /* others may still fetch it: until the group's end */
     if (kin->birth && !goes_on) {
+        pthread_mutex_lock(&kin->lock); /* see find_late */
         end_birth(kin, UCC_ERR_NOT_FOUND);
+        pthread_mutex_unlock(&kin->lock);
     }
     if (!goes_on) {
         end_sharing(kin);
@@ -662,6 +730,54 @@ static ucc_status_t lose_patience(hd_kin_t *kin) {
             kin->span->n, PATIENCE_MS / 1000);
     note_silence(kin);
     return UCC_ERR_TIMED_OUT;
+}
+
+/* Process p: as the scope knows it; without one, by what the kernel says of its connection, which
+ * leads to a process of this host. */
+static void say_process(const hd_kin_t *kin, uint32_t p, hd_text_t *text) {
+    hd_who_t who = hd_who_am_i();
+    const hd_kin_t *scope = kin->scope ? (hd_kin_t *)(void *)kin->scope->kin : NULL;
+    uint32_t q = 0, number;
+    who.pid = hd_node_peer_pid(kin->peer[p]);
+    while (scope && q < scope->span->processes &&
+           memcmp(scope->process[q].identity, kin->process[p].identity,
+                  sizeof(scope->process[q].identity)) != 0) {
+        q++;
+    }
+    if (scope && q < scope->span->processes) {
+        (void)hd_who_of(kin->scope, q, &who, &number);
+    }
+    hd_told_say_process(text, kin->process[p].number, &who, hd_node_peer_state(kin->peer[p]));
+}
+
+/* Who has not come: in a scope, who has not said so; else who does not answer; and if all do, the
+ * leader, who has not sent the segment. */
+static bool is_late(const hd_kin_t *kin, uint32_t p) {
+    return kin->peer[p] && (kin->birth ? !hd_birth_hears(kin->birth, p)
+                                       : hd_node_peer_state(kin->peer[p]) == HD_NODE_PENDING);
+}
+
+void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text) {
+    enum { FEW = 4 };
+    uint32_t late = 0, said = 0, n = kin->span->processes;
+    pthread_mutex_lock(&kin->lock);
+    for (uint32_t p = 0; p < n; p++) {
+        late += is_late(kin, p);
+    }
+    for (uint32_t p = 0; p < n && said < FEW; p++) {
+        if (is_late(kin, p)) {
+            hd_text_add(text, "%s", said++ ? ", and " : "");
+            say_process(kin, p, text);
+        }
+    }
+    if (late > said) {
+        hd_text_add(text, ", and %u more processes", late - said);
+    } else if (late == 0 && kin->peer[kin->leader]) {
+        say_process(kin, kin->leader, text);
+    } else if (late == 0) {
+        hd_text_add(text, "other processes of its machine");
+    }
+    pthread_mutex_unlock(&kin->lock);
 }
 
 ucc_status_t hd_kin_test(hd_kin_t *kin) {

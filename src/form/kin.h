@@ -61,6 +61,8 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
  * scope, all have it, unless the team goes ahead. An error: it can't have it (logged at level
  * info). Any thread; also after the end, so that other processes get on. */
 ucc_status_t hd_kin_test(hd_kin_t *kin);
+/* For people, while it is UCC_INPROGRESS: for which processes this one waits. */
+void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text);
 /* After an error: who was in which state then, for people. kin: NULL if there was no memory. */
 hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin);
 /* After UCC_OK, once: all processes have it. Returns the group with a reference. */

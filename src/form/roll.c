@@ -119,12 +119,17 @@ static ucc_status_t wait_for(hd_roll_t *roll, ucc_status_t (*next)(hd_roll_t *ro
     while ((status = next(roll)) == UCC_INPROGRESS) {
         uint64_t now = hd_ticks();
         if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
+            hd_text_t what = {0};
+            if (roll->request) {
+                hd_text_add(&what, "its oob allgather, which not all may have called");
+            } else if (roll->step == HD_ROLL_SHARE && roll->kin) {
+                hd_kin_awaits(roll->kin, &what);
+                hd_text_add(&what, ", to share memory with");
+            } else {
+                hd_text_add(&what, "the network to be opened");
+            }
             hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
-                          roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now),
-                          roll->request ? "its oob allgather, which not all may have called"
-                          : roll->step == HD_ROLL_SHARE
-                              ? "other processes of its machine, with which it would share memory"
-                              : "the network to be opened");
+                          roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now), what.line);
         }
         sched_yield(); /* the others may need the processor */
     }

@@ -57,6 +57,18 @@ ucc_status_t hd_form_share(ucc_team_h team) {
     return status;
 }
 
+void hd_form_share_awaits(ucc_team_h team, hd_text_t *text) {
+    hd_forming_t *f = team->forming;
+    hd_kin_t *kin = f->step == STEP_ROLL ? f->roll.kin
+                                         : hd_meeting_memory(f->meeting, begin_kin, f, hd_kin_drop);
+    if (kin) {
+        hd_kin_awaits(kin, text);
+    } else {
+        hd_text_add(text, "other processes of its machine");
+    }
+    hd_text_add(text, ", to share memory with");
+}
+
 void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, hd_kin_drop);

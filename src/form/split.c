@@ -156,7 +156,9 @@ static bool has_not_said(const void *birth, uint32_t i) {
 bool hd_form_split_awaits(const ucc_team_h team, hd_text_t *text) {
     hd_forming_t *f = team->forming;
     if (f->birth) {
-        return hd_text_numbers(text, f->parent->n, has_not_said, f->birth) > 0;
+        bool any = hd_text_numbers(text, f->parent->n, has_not_said, f->birth) > 0;
+        hd_group_say_processes(f->parent, text, has_not_said, f->birth);
+        return any;
     }
     hd_split_t *split = hd_meeting_is_complete(f->meeting)
                             ? hd_meeting_prelude(f->meeting, make_split, f, unref)

@@ -15,83 +15,21 @@
  */
 #include "net/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-enum { BACKLOG = 8, MOST_TEAMS = 64, MOST_KNOWN = 16, MOST_A_SECOND = 16, MOST_QUEUED = 1 << 16 };
-static const uint64_t second = 1000000000, patience = 30 * UINT64_C(1000000000);
-
-/* A mail that waits for its asker to read. */
-struct hd_queued {
-    hd_queued_t *next;
-    hd_mail_t mail;
-};
-
-/* --- askers ----------------------------------------------------------------------------------- */
-
-static void end_asker(hd_net_t *net, hd_asker_t *asker) {
-    hd_watch_also(net->watch, asker->fd, 0);
-    close(asker->fd);
-    for (hd_queued_t *next, *q = asker->first; q; q = next) {
-        next = q->next;
-        hd_free(q);
-    }
-    *asker = (hd_asker_t){.fd = -1};
-}
-
-static void flush(hd_net_t *net, hd_asker_t *asker) {
-    while (asker->first) {
-        hd_queued_t *q = asker->first;
-        ssize_t sent =
-            send(asker->fd, &q->mail, hd_mail_bytes(&q->mail), MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) {
-            continue;
-        }
-        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            break;
-        }
-        if (sent < 0) {
-            end_asker(net, asker);
-            return;
-        }
-        asker->first = q->next;
-        asker->n--;
-        hd_free(q);
-    }
-    hd_watch_also(net->watch, asker->fd, asker->first ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
-static void hand_to(hd_net_t *net, hd_asker_t *asker, const hd_mail_t *mail) {
-    hd_queued_t *q = asker->n < MOST_QUEUED ? hd_alloc(alignof(hd_queued_t), sizeof(*q)) : NULL;
-    if (!q) {
-        return; /* the asker misses it */
-    }
-    q->mail = *mail;
-    hd_queued_t **at = &asker->first;
-    if (asker->first) {
-        at = &asker->last->next;
-    }
-    *at = asker->last = q;
-    asker->n++;
-    flush(net, asker);
-}
+enum { MOST_TEAMS = 64, MOST_KNOWN = 16, MOST_A_SECOND = 16 };
+static const uint64_t second = 1000000000;
 
 /* --- mail ------------------------------------------------------------------------------------- */
 
 /* Brings a mail nearer to whoever has asked. */
 static void deliver(hd_net_t *net, const hd_mail_t *mail) {
     hd_net_asks_t *asks = &net->asks;
-    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
-        if (asks->asker[i].fd >= 0 && asks->asker[i].ask == mail->ask) {
-            hand_to(net, &asks->asker[i], mail);
+    for (uint32_t i = 0; i < HD_ASKERS; i++) {
+        hd_asker_t *asker = &asks->askers.asker[i];
+        if (asker->fd >= 0 && asker->ask == mail->ask) {
+            hd_askers_hand(&asks->askers, asker, mail);
             return;
         }
     }
@@ -133,41 +71,26 @@ void hd_ask_mail(void *arg, const void *bytes, size_t n) {
 /* --- what this process says ------------------------------------------------------------------- */
 
 typedef struct report {
+    hd_report_t lines; /* must stay first: say_line has its address */
     hd_net_t *net;
-    hd_mail_t mail;
 } report_t;
 
-static void say(report_t *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(report_t *r, const char *format, ...) {
-    char line[2048];
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    size_t n = length < 0 ? 0 : (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1;
-    if (n == sizeof(line) - 1) {
-        line[n - 1] = '\n';
-    }
-    for (size_t i = 0; i < n; i++) {
-        r->mail.text[r->mail.bytes++] = line[i];
-        if (r->mail.bytes == HD_MAIL_TEXT) {
-            deliver(r->net, &r->mail);
-            r->mail.bytes = 0;
-        }
-    }
+static void deliver_of(void *net, const hd_mail_t *mail) {
+    deliver(net, mail);
 }
 
 static void say_line(void *to, const char *text) {
-    say(to, "T   %s\n", text);
+    hd_report_say(to, "T   %s\n", text);
 }
 
 static void say_waits(report_t *r, const hd_net_team_t *team, const char *what, uint64_t number,
                       const hd_text_t *text, const hd_net_awaited_t *all) {
-    say(r, "T   %s %llu waits for %s\n", what, (unsigned long long)number, text->line);
+    hd_report_say(&r->lines, "T   %s %llu waits for %s\n", what, (unsigned long long)number,
+                  text->line);
     for (uint32_t i = 0; i < all->n; i++) {
         const uint64_t *token = team->peer[all->process[i]]->token;
-        say(r, "W %016llx%016llx\n", (unsigned long long)token[0], (unsigned long long)token[1]);
+        hd_report_say(&r->lines, "W %016llx%016llx\n", (unsigned long long)token[0],
+                      (unsigned long long)token[1]);
     }
 }
 
@@ -213,9 +136,9 @@ static void say_swaps(report_t *r, const hd_net_team_t *team) {
 /* The team is not freed while lane 0 has not seen its end. */
 static void say_team(report_t *r, hd_net_team_t *team) {
     ucc_status_t failure = hd_net_team_failure(team);
-    say(r, "T team of %u processes, this one is process %u%s%s\n", team->n, team->me,
-        failure == UCC_OK ? "" : "; it has failed: ",
-        failure == UCC_OK ? "" : ucc_status_string(failure));
+    hd_report_say(&r->lines, "T team of %u processes, this one is process %u%s%s\n", team->n,
+                  team->me, failure == UCC_OK ? "" : "; it has failed: ",
+                  failure == UCC_OK ? "" : ucc_status_string(failure));
     hd_lock(&team->telling);
     if (!team->destroyed && team->tell) {
         team->tell(team->arg, say_line, r);
@@ -256,9 +179,10 @@ static void say_peers(report_t *r, const hd_net_team_t *team, bool all) {
         int32_t number = (int32_t)mark(r->net, peer->token, (uint32_t)SAID);
         bool latest = number != SAID, odd = latest && hd_peer_say(peer, &clause);
         if (latest && (all || (odd && said++ < MOST_KNOWN))) {
-            say(r, "K %016llx%016llx %d %u %s %d%s\n", (unsigned long long)peer->token[0],
-                (unsigned long long)peer->token[1], number - 1, peer->who.pid, peer->who.host,
-                !hd_peer_lives(peer), odd ? clause.line : "");
+            hd_report_say(&r->lines, "K %016llx%016llx %d %u %s %d%s\n",
+                          (unsigned long long)peer->token[0], (unsigned long long)peer->token[1],
+                          number - 1, peer->who.pid, peer->who.host, !hd_peer_lives(peer),
+                          odd ? clause.line : "");
         }
     }
     for (const hd_peer_t *peer = first; peer; peer = peer->next) {
@@ -283,25 +207,29 @@ static void answer(hd_net_t *net, uint64_t ask, bool asked) {
     hd_net_team_t *team[MOST_TEAMS];
     uint32_t n = find_teams(net, team);
     const hd_net_team_t *largest = NULL;
-    report_t r = {.net = net, .mail = {.ask = ask, .by = {net->token[0], net->token[1]}}};
+    report_t r = {.lines = {.mail = {.ask = ask, .by = {net->token[0], net->token[1]}},
+                            .deliver = deliver_of,
+                            .to = net},
+                  .net = net};
     for (uint32_t i = 0; i < n; i++) {
         largest = !largest || team[i]->n > largest->n ? team[i] : largest;
     }
-    say(&r, "P %d %u %u %s\n", largest ? (int)largest->me : -1, largest ? largest->n : 0,
-        net->who.pid, net->who.host);
+    hd_report_say(&r.lines, "P %d %u %u %s\n", largest ? (int)largest->me : -1,
+                  largest ? largest->n : 0, net->who.pid, net->who.host);
     say_peers(&r, largest, asked);
     if (net->probing) {
-        say(&r, "T a process of this host has died, and this one looks whether it still hears by "
-                "shared memory\n");
+        hd_report_say(
+            &r.lines,
+            "T a process of this host has died, and this one looks whether it still hears by "
+            "shared memory\n");
     }
     if (hd_net_is_given_up(net)) {
-        say(&r, "T the other processes have given up this one\n");
+        hd_report_say(&r.lines, "T the other processes have given up this one\n");
     }
     for (uint32_t i = 0; i < n; i++) {
         say_team(&r, team[i]);
     }
-    r.mail.last = 1;
-    deliver(net, &r.mail);
+    hd_report_end(&r.lines);
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
@@ -321,62 +249,10 @@ void hd_ask_hear(hd_net_t *net, uint64_t ask, const uint64_t from[2]) {
     answer(net, ask, false);
 }
 
-static void begin(hd_net_t *net, hd_asker_t *asker, const hd_question_t *question) {
-    const hd_question_t mine = {HD_ASK_MAGIC, HD_ASK_VERSION};
-    bool known = question->magic == mine.magic && question->version == mine.version;
-    uint64_t ask = 0;
-    (void)send(asker->fd, &mine, sizeof(mine), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (!known || getrandom(&ask, sizeof(ask), GRND_NONBLOCK) != (ssize_t)sizeof(ask)) {
-        end_asker(net, asker);
-        return;
-    }
-    asker->ask = ask ? ask : 1;
+static void begin(void *arg, hd_asker_t *asker) {
+    hd_net_t *net = arg;
     hd_net_tell_ask(net, asker->ask);
     answer(net, asker->ask, true);
-}
-
-static void read_from(hd_net_t *net, hd_asker_t *asker) {
-    hd_question_t question;
-    ssize_t got = recv(asker->fd, &question, sizeof(question), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-        flush(net, asker);
-    } else if (got == (ssize_t)sizeof(question) && !asker->ask) {
-        begin(net, asker, &question);
-    } else {
-        end_asker(net, asker);
-    }
-}
-
-static bool may_ask(int fd) {
-    struct ucred who;
-    socklen_t size = sizeof(who);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
-           (who.uid == geteuid() || who.uid == 0);
-}
-
-static void accept_some(hd_net_t *net, uint64_t now) {
-    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
-        hd_asker_t *asker = &net->asks.asker[i];
-        if (asker->fd >= 0 && now - asker->since > patience) {
-            end_asker(net, asker);
-        }
-    }
-    for (uint32_t i = 0; i < BACKLOG; i++) {
-        int fd = accept4(net->asks.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        hd_asker_t *asker = net->asks.asker;
-        if (fd < 0) {
-            return;
-        }
-        while (asker < net->asks.asker + HD_NET_ASKERS && asker->fd >= 0) {
-            asker++;
-        }
-        if (asker == net->asks.asker + HD_NET_ASKERS || !may_ask(fd)) {
-            close(fd);
-            continue;
-        }
-        *asker = (hd_asker_t){.fd = fd, .since = now};
-        hd_watch_also(net->watch, fd, EPOLLIN);
-    }
 }
 
 void hd_ask_asked(void *arg) {
@@ -384,68 +260,40 @@ void hd_ask_asked(void *arg) {
 }
 
 void hd_ask_look(hd_net_t *net) {
-    if (!net->asks.ready) {
-        return;
-    }
-    net->asks.ready = false;
-    accept_some(net, hd_clock_ns());
-    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
-        if (net->asks.asker[i].fd >= 0) {
-            read_from(net, &net->asks.asker[i]);
-        }
+    if (net->asks.ready) {
+        net->asks.ready = false;
+        hd_askers_look(&net->asks.askers);
     }
 }
 
 /* --- opening, closing ------------------------------------------------------------------------- */
 
+static void also(void *net, int fd, uint32_t events) {
+    hd_watch_also(((hd_net_t *)net)->watch, fd, events);
+}
+
 void hd_ask_clear(hd_net_t *net) {
-    net->asks = (hd_net_asks_t){.listener = -1};
-    for (uint32_t i = 0; i < HD_NET_ASKERS; i++) {
-        net->asks.asker[i].fd = -1;
-    }
+    net->asks = (hd_net_asks_t){.n_asked = 0};
+    hd_askers_clear(&net->asks.askers);
+    net->asks.askers.also = also;
+    net->asks.askers.answer = begin;
+    net->asks.askers.arg = net;
 }
 
 void hd_ask_open(hd_net_t *net, bool listens) {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    if (!listens || !net->watch) {
-        return;
+    if (listens && net->watch) {
+        hd_askers_open(&net->asks.askers, HD_ASK_NET);
     }
-    int length = hd_ask_name(at.sun_path + 1, sizeof(at.sun_path) - 1, (uint32_t)getpid());
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, size) != 0 || listen(fd, BACKLOG) != 0) {
-        hd_info("heddle_info --job can't ask this process: %s", strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return;
-    }
-    net->asks.listener = fd;
-    hd_watch_also(net->watch, fd, EPOLLIN);
 }
 
 void hd_ask_close(hd_net_t *net) {
-    for (uint32_t i = 0; i < HD_NET_ASKERS && net->watch; i++) {
-        if (net->asks.asker[i].fd >= 0) {
-            end_asker(net, &net->asks.asker[i]);
-        }
-    }
-    if (net->watch && net->asks.listener >= 0) {
-        hd_watch_also(net->watch, net->asks.listener, 0);
-        close(net->asks.listener);
-        net->asks.listener = -1;
+    if (net->watch) {
+        hd_askers_close(&net->asks.askers);
     }
 }
 
 void hd_ask_abandon(hd_net_t *net) {
-    for (uint32_t i = 0; i < HD_NET_ASKERS && net->watch; i++) {
-        if (net->asks.asker[i].fd >= 0) {
-            close(net->asks.asker[i].fd);
-        }
-        net->asks.asker[i] = (hd_asker_t){.fd = -1};
-    }
-    if (net->watch && net->asks.listener >= 0) {
-        close(net->asks.listener);
-        net->asks.listener = -1;
+    if (net->watch) {
+        hd_askers_abandon(&net->asks.askers);
     }
 }

@@ -452,18 +452,7 @@ typedef struct hd_net_ping {
 
 /* --- who asks (ask.c) ------------------------------------------------------------------------- */
 
-enum { HD_NET_ASKERS = 4, HD_NET_ASKED = 16 };
-
-typedef struct hd_queued hd_queued_t;
-
-/* A connection of heddle_info --job. */
-typedef struct hd_asker {
-    int fd;         /* -1: none */
-    uint64_t ask;   /* names its question; 0: it has not asked yet */
-    uint64_t since; /* ns */
-    hd_queued_t *first, *last;
-    uint32_t n; /* queued */
-} hd_asker_t;
+enum { HD_NET_ASKED = 16 };
 
 /* A question that was heard of, and the token of the process that has told it. */
 typedef struct hd_net_asked {
@@ -471,10 +460,9 @@ typedef struct hd_net_asked {
 } hd_net_asked_t;
 
 typedef struct hd_net_asks {
-    int listener; /* -1: none */
+    hd_askers_t askers;
     bool ready;   /* somebody has come, or a connection is worth a look */
     bool entered; /* other lanes were: something may have been handed meanwhile */
-    hd_asker_t asker[HD_NET_ASKERS];
     hd_net_asked_t asked[HD_NET_ASKED]; /* the last ones */
     uint32_t n_asked;
     uint64_t since; /* ns: when the last second of questions began, and how many it has had */

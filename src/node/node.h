@@ -117,6 +117,8 @@ int hd_node_fd(const hd_node_t *node);
 ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, bool connects,
                           hd_node_peer_t **peer);
 hd_node_state_t hd_node_peer_state(const hd_node_peer_t *peer);
+/* For people: its pid, as this process sees it, or as its line's end has it; 0: not known. */
+uint32_t hd_node_peer_pid(const hd_node_peer_t *peer);
 void hd_node_part(hd_node_peer_t *peer);
 /* How many peers have failed: while this stays the same, no state of a peer becomes a failure. */
 uint32_t hd_node_losses(const hd_node_t *node);

@@ -56,6 +56,13 @@ hd_node_state_t hd_node_peer_state(const hd_node_peer_t *peer) {
     return (hd_node_state_t)atomic_load_explicit(&peer->state, memory_order_acquire);
 }
 
+uint32_t hd_node_peer_pid(const hd_node_peer_t *peer) {
+    hd_node_lock();
+    uint32_t pid = peer->pid ? peer->pid : peer->line ? peer->line->pid : 0;
+    hd_node_unlock();
+    return pid;
+}
+
 bool hd_node_peer_has_failed(const hd_node_peer_t *peer) {
     return hd_node_peer_state(peer) >= HD_NODE_FIRST_FAILURE;
 }

@@ -53,6 +53,7 @@ static void dismantle(hd_group_t *group) {
         hd_free(group->region);
     }
     hd_free(group->mapping.half);
+    hd_waits_free(group);
     hd_reach_destroy(group->reach);
     if (mapped) {
         hd_mapping_end(group);

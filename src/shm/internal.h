@@ -188,6 +188,11 @@ static inline bool hd_lane_is_there(const hd_lane_t *lane, uint64_t k) {
     /* acquire: pairs with the release in publish; the payload is readable after it */
     return atomic_load_explicit(&lane->seq, memory_order_acquire) == k;
 }
+/* For people: which collective its owner has called. */
+static inline uint8_t hd_lane_type(const hd_lane_t *lane) {
+    /* relaxed: only told */
+    return (uint8_t)(__atomic_load_n(&lane->signature, __ATOMIC_RELAXED) >> 27);
+}
 /* Asks for the beginning of a payload that will be read in several steps, each of which tells where
  * the next is. */
 static inline void hd_lane_prefetch(const hd_lane_t *lane) {
@@ -231,6 +236,15 @@ static inline void hd_op_await(hd_op_t *op, const _Atomic uint64_t *word) {
 /* sleep.c: hd_home_t's awaits, for the operations of a group. */
 void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited);
 
+/* --- waits.c ---------------------------------------------------------------------------------- */
+
+/* The operation has waited for long: for the board's member `root` alone, or for all others
+ * (UINT32_MAX). */
+void hd_waits_note(const hd_op_t *op, uint32_t root, uint64_t now);
+/* In the child of a fork. */
+void hd_waits_unlock(hd_group_t *group);
+void hd_waits_free(hd_group_t *group);
+
 /* --- mismatch.c: what is said of calls that disagree ------------------------------------------ */
 
 /* In the child of a fork: the table is nobody's at the moment. */
@@ -239,6 +253,8 @@ void hd_terms_unlock(void);
  * for people. */
 uint32_t hd_op_member(const hd_op_t *op, uint32_t i);
 uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i);
+/* The same of a board of that active set; set->n is 0: of one for all endpoints. */
+uint32_t hd_set_member(const hd_group_t *group, const hd_subset_t *set, uint32_t i);
 /* The caller's member of the group. */
 static inline uint32_t hd_op_own_member(const hd_op_t *op) {
     return hd_group_member(op->group, op->team_ep);
@@ -392,7 +408,7 @@ size_t hd_who_bytes(uint32_t mappings);
 void hd_who_write(hd_group_t *group);
 /* Is it this process's mapping, or one in it? */
 bool hd_who_is_here(const hd_group_t *group, uint32_t mapping);
-/* The number of that mapping's process in the team. False: it has not come. */
+/* Its number in the team. False: that process has not mapped the group yet. */
 bool hd_who_number(const hd_group_t *group, uint32_t mapping, uint32_t *number);
 /* "process 1 (host node7, pid 4711": the bracket is the caller's to go on with. */
 void hd_who_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text);

@@ -93,6 +93,7 @@ static void inherited(hd_fork_hook_t *self) {
     hd_bell_forget(&group->home.bell);
     hd_board_unlock(group->board);
     hd_match_unlock(group->match);
+    hd_waits_unlock(group);
     hd_terms_unlock();
     hd_group_poison(group, (ucc_status_t)INHERITED);
 }

@@ -138,10 +138,8 @@ static bool has_endpoint(const hd_subset_t *set, uint32_t number) {
            offset / set->stride < (int64_t)set->n;
 }
 
-uint32_t hd_op_member(const hd_op_t *op, uint32_t i) {
-    const hd_subset_t *set = set_of_board(op);
-    const hd_group_t *group = op->group;
-    if (!set) {
+uint32_t hd_set_member(const hd_group_t *group, const hd_subset_t *set, uint32_t i) {
+    if (!set->n) {
         return i;
     }
     if (!group->numbers) {
@@ -156,6 +154,11 @@ uint32_t hd_op_member(const hd_op_t *op, uint32_t i) {
     }
     hd_assert(!"a set's board has a member for each of its endpoints in this process");
     return 0;
+}
+
+uint32_t hd_op_member(const hd_op_t *op, uint32_t i) {
+    const hd_subset_t *set = set_of_board(op);
+    return set ? hd_set_member(op->group, set, i) : i;
 }
 
 uint64_t hd_op_endpoint(const hd_op_t *op, uint32_t i) {

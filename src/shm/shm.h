@@ -4,6 +4,7 @@
 #ifndef HD_SHM_H
 #define HD_SHM_H
 
+#include "core/who.h"
 #include "node/segment.h"
 #include "shm/types.h"
 #include "threads/stall.h"
@@ -314,8 +315,37 @@ typedef struct hd_op_waits {
  * lets it time out. Returns when (ticks) to be called again at the latest. */
 uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now);
 
-/* For people: calls `line` for each endpoint, with what it does. Any thread; never waits. */
-void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *text), void *to);
+/* For people: calls `line` for each endpoint, with what it does; here: of this process's alone. Any
+ * thread; never waits. */
+void hd_group_tell(const hd_group_t *group, bool here, void (*line)(void *to, const char *text),
+                   void *to);
+
+/* Of a group of several processes, after numbers of endpoints: those of the processes of members
+ * that are `in`. " of process 1 (host node7, pid 4711)", " of processes 0, 2-4". */
+void hd_group_say_processes(const hd_group_t *group, hd_text_t *text,
+                            bool (*in)(const void *arg, uint32_t e), const void *arg);
+
+/* --- who.c ------------------------------------------------------------------------------------ */
+
+/* Of a group of several processes: who has that mapping, and its number in the team. False: that
+ * process has not mapped the group yet. */
+bool hd_who_of(const hd_group_t *group, uint32_t mapping, hd_who_t *who, uint32_t *number);
+
+/* --- waits.c ---------------------------------------------------------------------------------- */
+
+/* What members of this process wait for in one exchange. */
+typedef struct hd_group_wait {
+    const char *title;   /* "barrier 17" */
+    const char *what;    /* follows the names of those who are awaited: ", to join", or nothing */
+    const bool *awaited; /* by member: for whom, of this process and of others */
+} hd_group_wait_t;
+
+typedef void (*hd_group_wait_fn)(void *to, const hd_group_wait_t *wait);
+
+/* For people, of a group of several processes: calls `say` for each exchange that members of this
+ * one wait in, as far as shared memory and those who wait for long have told. Any thread; never
+ * waits. */
+void hd_group_waits(const hd_group_t *group, hd_group_wait_fn say, void *to);
 
 /* --- way.c ------------------------------------------------------------------------------------ */
 

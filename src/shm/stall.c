@@ -30,10 +30,8 @@ static uint32_t home_of(const hd_group_t *group, uint32_t e) {
     return group->home_of ? group->home_of[e] : 0;
 }
 
-/* Of a team of several processes, after numbers of endpoints: those of the processes of members
- * that are `in`. " of process 1 (host node7, pid 4711)", " of processes 0, 2-4". */
-static void add_processes(hd_text_t *text, const hd_group_t *group,
-                          bool (*in)(const void *arg, uint32_t e), const void *arg) {
+void hd_group_say_processes(const hd_group_t *group, hd_text_t *text,
+                            bool (*in)(const void *arg, uint32_t e), const void *arg) {
     bool has[HD_FAR_MOST] = {false};
     uint32_t n = hd_group_spans_processes(group) ? group->mapping.n : 0, count = 0, number,
              last = 0;
@@ -73,7 +71,7 @@ void hd_group_stalled(const hd_group_t *group, hd_stall_t *stall, uint64_t now, 
     if (hd_text_numbers(&text, group->team_n, is_absent_number, group) == 0) {
         hd_text_add(&text, "the last endpoint to finish joining");
     } else {
-        add_processes(&text, group, is_absent, group);
+        hd_group_say_processes(group, &text, is_absent, group);
     }
     hd_stall_line("team of %u: endpoint %u has waited %.1f s for %s to join", group->team_n, me,
                   hd_stall_seconds(stall, now), text.line);
@@ -227,9 +225,7 @@ static need_t need_of(const hd_op_t *op) {
 /* --- what a peer does ------------------------------------------------------------------------- */
 
 static const char *type_of(const hd_lane_t *lane) {
-    /* relaxed: only told */
-    uint32_t signature = __atomic_load_n(&lane->signature, __ATOMIC_RELAXED);
-    return hd_type_name((uint8_t)(signature >> 27));
+    return hd_type_name(hd_lane_type(lane));
 }
 
 /* The lane of the highest number that this member of a board has published; NULL: none yet. */
@@ -390,7 +386,7 @@ static void add_awaited(const hd_op_t *op, hd_text_t *text) {
     }
     if (count > FEW) {
         hd_text_numbers(text, op->group->team_n, is_needed, &need);
-        add_processes(text, op->group, is_needed_member, &need);
+        hd_group_say_processes(op->group, text, is_needed_member, &need);
         add_summary(text, &need);
     }
     for (uint32_t i = 0, said = 0; count <= FEW && i < n; i++) {
@@ -502,6 +498,7 @@ uint64_t hd_op_look_after(hd_op_t *op, hd_op_waits_t *waits, uint64_t now) {
         atomic_store_explicit(&shared_of(group, hd_op_own_member(op))->thread, hd_thread_number(),
                               memory_order_relaxed);
     }
+    hd_waits_note(op, waits_for_root(op) ? op->call.root : UINT32_MAX, now);
     if (hd_stall_is_due(stall, now, group->stall) && may_speak(op, stall)) {
         say(op, stall, now);
     }
@@ -531,15 +528,23 @@ static void add_since(hd_text_t *text, const hd_shared_t *shared, uint64_t now) 
     }
 }
 
-void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *text), void *to) {
+void hd_group_tell(const hd_group_t *group, bool here, void (*line)(void *to, const char *text),
+                   void *to) {
     enum { MOST = 32 };
     uint64_t now = hd_ticks();
     hd_text_t more = {0};
-    for (uint32_t e = 0; e < group->n && e < MOST; e++) {
+    uint32_t told = 0, left_out = 0;
+    for (uint32_t e = 0; e < group->n; e++) {
         const hd_shared_t *shared = shared_of(group, e);
+        bool mine = hd_who_is_here(group, home_of(group, e));
         hd_text_t text = {0};
+        if ((here && !mine) || told == MOST) {
+            left_out += mine || !here;
+            continue;
+        }
+        told++;
         hd_text_add(&text, "endpoint %u", hd_group_number(group, e));
-        if (!hd_who_is_here(group, home_of(group, e))) {
+        if (!mine) {
             hd_text_add(&text, " of ");
             hd_who_say(group, home_of(group, e), &text);
             hd_text_add(&text, ")");
@@ -562,8 +567,8 @@ void hd_group_tell(const hd_group_t *group, void (*line)(void *to, const char *t
         }
         line(to, text.line);
     }
-    if (group->n > MOST) {
-        hd_text_add(&more, "and %u more endpoints", group->n - MOST);
+    if (left_out) {
+        hd_text_add(&more, "and %u more endpoints", left_out);
         line(to, more.line);
     }
 }

@@ -70,6 +70,7 @@ typedef struct hd_reach hd_reach_t;
 typedef struct hd_part hd_part_t;
 typedef struct hd_leaning hd_leaning_t;
 typedef struct hd_births hd_births_t;
+typedef struct hd_waits hd_waits_t;
 typedef struct hd_birth hd_birth_t;
 
 enum {
@@ -373,6 +374,7 @@ typedef struct hd_group_config {
     uint32_t number; /* of this process in the team, for people */
     bool apart;      /* mappings' members don't reach each other's buffers */
     bool pairs;      /* two endpoints share a mapping (hd_group_again_for) */
+    bool asked;      /* its process answers who asks for its teams (form/told.h) */
 } hd_group_config_t;
 
 /* What follows from where the endpoints run. */
@@ -474,9 +476,11 @@ struct hd_group {
     /* parts.c. awaits_parts: all have joined, but that is not decided yet; since when, in ticks */
     _Atomic uint32_t awaits_parts;
     uint64_t awaits_since;
-    hd_lock_t parts_lock; /* guards what follows, and others' entries of region until then */
-    bool reaches_parts;   /* this mapping has said so */
-    bool puts;            /* of members that are apart: it was decided that they may */
+    hd_lock_t parts_lock;        /* guards what follows, and others' entries of region until then */
+    bool reaches_parts;          /* this mapping has said so */
+    bool puts;                   /* of members that are apart: it was decided that they may */
+    hd_lock_t waits_lock;        /* guards what is there: */
+    _Atomic(hd_waits_t *) waits; /* waits.c; NULL until first use */
 };
 
 _Static_assert(offsetof(hd_group_t, home) == 0, "threads/ knows a group as its home");

@@ -26,12 +26,11 @@ void hd_who_write(hd_group_t *group) {
     entry_t *mine = entry_of(group, group->mapping.number);
     mine->who = hd_who_am_i();
     mine->number = group->config.number;
-    /* release: what is above; pairs with who_of */
+    /* release: what is above; pairs with hd_who_of */
     atomic_store_explicit(&mine->is_there, 1, memory_order_release);
 }
 
-/* False: that process has not mapped the group yet. */
-static bool who_of(const hd_group_t *group, uint32_t mapping, hd_who_t *who, uint32_t *number) {
+bool hd_who_of(const hd_group_t *group, uint32_t mapping, hd_who_t *who, uint32_t *number) {
     if (mapping >= group->mapping.n) { /* it is read in memory that others write */
         return false;
     }
@@ -52,13 +51,13 @@ bool hd_who_is_here(const hd_group_t *group, uint32_t mapping) {
 
 bool hd_who_number(const hd_group_t *group, uint32_t mapping, uint32_t *number) {
     hd_who_t who;
-    return who_of(group, mapping, &who, number);
+    return hd_who_of(group, mapping, &who, number);
 }
 
 void hd_who_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text) {
     hd_who_t who;
     uint32_t number;
-    if (who_of(group, mapping, &who, &number)) {
+    if (hd_who_of(group, mapping, &who, &number)) {
         hd_text_add(text, "process %u (host %s, pid %u", number, who.host, who.pid);
     } else {
         hd_text_add(text, "a process (which has not come");
@@ -71,8 +70,8 @@ const char *hd_who_thread_state(const hd_group_t *group, uint32_t mapping, int32
     if (hd_who_is_here(group, mapping)) {
         return hd_thread_state(thread);
     }
-    bool known = who_of(group, mapping, &who, &number) &&
-                 who_of(group, group->mapping.number, &mine, &number);
+    bool known = hd_who_of(group, mapping, &who, &number) &&
+                 hd_who_of(group, group->mapping.number, &mine, &number);
     return known && hd_who_is_beside(&who, &mine) ? hd_thread_state_in((int32_t)who.pid, thread)
                                                   : NULL;
 }

@@ -435,7 +435,7 @@ static void swapped(void *arg) {
 
 /* The net's `tell`. Called under a lane's lock; the crossing and its group are there meanwhile. */
 static void say(void *arg, void (*line)(void *to, const char *text), void *to) {
-    hd_group_tell(((const hd_crossing_t *)arg)->group, line, to);
+    hd_group_tell(((const hd_crossing_t *)arg)->group, false, line, to);
 }
 
 /* What hangs on the group is told that the group has failed in this process. */

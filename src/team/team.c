@@ -25,6 +25,7 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .mappings = lib->mappings != HD_CFG_MAPPINGS_ONE && n > 1 ? n : 0,
         .apart = lib->mappings >= HD_CFG_MAPPINGS_FAR && n > 1 && n < HD_FAR_MOST,
         .pairs = lib->mappings == HD_CFG_MAPPINGS_PAIRS,
+        .asked = hd_config_bool(c, HD_CFG_LIB_NET_ASK),
     };
 }
 

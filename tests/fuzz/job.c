@@ -2,8 +2,9 @@
  * which other processes have written all but the outermost.
  *
  * There is no process: the linker puts the functions below in the place of those that job.c calls.
- * An input is a sequence of packets. Whatever comes, it ends, and what is printed are lines that
- * can be read.
+ * An input is a sequence of packets, which the connections take in turn: two to the process that is
+ * asked, and one to each that it tells of. Whatever comes, it ends, and what is printed are lines
+ * that can be read.
  */
 #include "net/ask.h"
 
@@ -14,10 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+enum { MOST = 1024, FIRST = 4000 }; /* descriptors; the process that is asked */
+
 static input_t *input;
-static bool greeted;
+static bool greeted[MOST];
+static unsigned to[MOST]; /* the pid of the process at the other end */
 static uint64_t now;
 
 int __wrap_connect(int fd, const struct sockaddr *at, socklen_t bytes);
@@ -32,7 +37,15 @@ uint64_t __wrap_hd_clock_ns(void) {
 }
 
 int __wrap_connect(int fd, const struct sockaddr *at, socklen_t bytes) {
-    CHECK(fd >= 0 && at->sa_family == AF_UNIX && bytes > sizeof(sa_family_t));
+    const char *name = ((const struct sockaddr_un *)(const void *)at)->sun_path;
+    CHECK(fd >= 0 && fd < MOST && at->sa_family == AF_UNIX && bytes > sizeof(sa_family_t));
+    CHECK(bytes < sizeof(struct sockaddr_un) && name[0] == '\0');
+    CHECK(sscanf(name + 1, "heddle/ask/%u", &to[fd]) == 1 && to[fd] > 0);
+    greeted[fd] = false;
+    if (to[fd] % 8 == 7) { /* some have no room, or are not there */
+        errno = to[fd] & 8 ? EAGAIN : ECONNREFUSED;
+        return -1;
+    }
     return 0;
 }
 
@@ -42,16 +55,18 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t n, int flags) {
 }
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size) {
-    struct ucred who = {.pid = (pid_t)getpid(), .uid = geteuid()};
+    struct ucred who = {.pid = (pid_t)(to[fd] % 8 == 6 ? 1 : to[fd]), .uid = geteuid()};
     CHECK(fd >= 0 && level == SOL_SOCKET && name == SO_PEERCRED && *size == sizeof(who));
     memcpy(value, &who, sizeof(who));
     return 0;
 }
 
 int __wrap_poll(struct pollfd *wait, nfds_t n, int ms) {
-    CHECK(n == 1 && ms > 0);
+    CHECK(n > 0 && ms > 0);
     now += 1000000;
-    wait->revents = POLLIN;
+    for (nfds_t i = 0; i < n; i++) {
+        wait[i].revents = wait[i].fd >= 0 ? POLLIN : 0;
+    }
     return 1;
 }
 
@@ -59,13 +74,13 @@ int __wrap_poll(struct pollfd *wait, nfds_t n, int ms) {
 ssize_t __wrap_recv(int fd, void *bytes, size_t n, int flags) {
     hd_question_t question = {HD_ASK_MAGIC, HD_ASK_VERSION};
     hd_mail_t mail = {.ask = 1};
-    CHECK(fd >= 0 && n == sizeof(mail) && flags == MSG_DONTWAIT);
+    CHECK(fd >= 0 && fd < MOST && n == sizeof(mail) && flags == MSG_DONTWAIT);
     if (input->left == 0) {
         return 0;
     }
     uint8_t how = next_byte(input);
-    if (!greeted) {
-        greeted = true;
+    if (!greeted[fd]) {
+        greeted[fd] = true;
         question.version += how == 255;
         memcpy(bytes, &question, sizeof(question));
         return how == 254 ? 3 : (ssize_t)sizeof(question);
@@ -91,10 +106,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t bytes = 0;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 0);
     input = &in;
-    greeted = false;
     FILE *out = open_memstream(&text, &bytes);
     CHECK(out);
-    (void)hd_job_print(out, (uint32_t)getpid());
+    (void)hd_job_print(out, FIRST);
     fclose(out);
     for (size_t i = 0; i < bytes; i++) {
         CHECK(text[i] == '\n' || (text[i] >= ' ' && text[i] <= '~'));

@@ -53,8 +53,8 @@ static void make(uint32_t n, int fd[2]) {
     }
     cr_assert(hd_net_team_enter(team));
     hd_ask_clear(net);
-    net->asks.asker[0].fd = fd[1];
-    net->asks.asker[0].since = hd_clock_ns();
+    net->asks.askers.asker[0].fd = fd[1];
+    net->asks.askers.asker[0].since = hd_clock_ns();
     net->asks.ready = true;
 }
 
@@ -111,7 +111,7 @@ Test(ask, each_process_is_named_once_with_its_number) {
     add_peer(9);
     cr_expect_eq(ask(fd, 2, line), 4);
     cr_expect_str_eq(line, "K 00000000000000030000000000000001 2 77 there 0");
-    net->asks.asker[0].ask = 0; /* it asks anew */
+    net->asks.askers.asker[0].ask = 0; /* it asks anew */
     net->asks.ready = true;
     cr_expect_eq(ask(fd, -1, line), 4);
     cr_expect_str_eq(line, "K 00000000000000090000000000000001 -1 9 there 0");

@@ -145,11 +145,9 @@ static int work(const process_t *process, void *arg) {
         usleep(1000);
     }
     deadline_t deadline = deadline_start("answers of all processes");
-    /* without a network, there is nobody to ask */
-    bool asks = process->shape->host[0] != 0 || !processes_share_memory();
-    for (bool all = !asks; !all || side.through < THREADS; deadline_poll(&deadline)) {
-        all = (asks && do_all_answer(process)) || all;
-        usleep(asks ? ASK_EVERY_US : 1000); /* nobody answers more than 16 times a second */
+    for (bool all = false; !all || side.through < THREADS; deadline_poll(&deadline)) {
+        all = do_all_answer(process) || all;
+        usleep(ASK_EVERY_US); /* nobody answers more than 16 times a second */
     }
     process_barrier(process);
     if (process->shape->doomed >> process->me & 1) {
