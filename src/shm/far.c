@@ -920,10 +920,13 @@ static bool end_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, 
                                           : hd_ends_are_done(far, window.word, parts);
 }
 
-/* Tells the source where my members want what it has, in the order in which it tells of that. */
+/* Tells the source where my members want what it has, in the order in which it tells of that. All
+ * sizes must be the same at both ends: else parts of one number may not be the same data, and each
+ * end may take only such as look right. */
 static ucc_status_t tell_targets(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
-    hd_window_place_t to = ends_window(op, far, 1);
-    ucc_status_t status = check_window(op, ends_window(op, far, 0), true);
+    hd_window_place_t to = ends_window(op, far, 1), from = ends_window(op, far, 0);
+    const hd_far_source_t *source = (const hd_far_source_t *)(const void *)from.data;
+    ucc_status_t status = check_window(op, from, true);
     (void)unit;
     if (status != UCC_OK) {
         return status;
@@ -934,6 +937,9 @@ static ucc_status_t tell_targets(const hd_op_t *op, const hd_far_t *far, uint32_
         for (uint32_t i = 0; i < ring->pairs; i++) {
             const hd_far_pair_t *pair = &far->pairs[ring->first + i];
             hd_data_t data = near_data(far, pair->s, pair->d, false);
+            if (source[i].bytes != data.bytes) {
+                return hd_op_say_sizes(op, pair->s, pair->d, source[i].bytes, data.bytes);
+            }
             target[i] = (hd_far_source_t){(uintptr_t)data.at, data.bytes};
         }
     } else {

@@ -1,4 +1,6 @@
 /* test_ends.c: parts of an exchange that the reader reads and the source writes. */
+#include "../support/deadline.h"
+#include "../support/processes.h"
 #include "shm/far.h"
 #include "support/random.h"
 #include "team/team.h"
@@ -8,6 +10,7 @@
 #include <heddle/heddle.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,4 +255,69 @@ Test(ends, so_does_the_reader_alone_where_the_other_may_not_write) {
     forbid_writing();
     expect_right(2, "far", LONGEST, true);
     expect_right(4, "pairs", LONGEST, true);
+}
+
+/* --- sizes that differ ------------------------------------------------------------------------ */
+
+/* Endpoints of two processes: the root alone, and those it sends blocks to. The root has more for
+ * ODD than that expects; so much that the two ends cut all data into parts of different sizes, and
+ * parts of ODD's data have other numbers here than there. */
+enum { MEMBERS = 9, ODD = 3, SENT = 2 << 20, EXPECTED = 64 << 10, BLOCK = (1 << 20) - 1 };
+
+typedef struct member {
+    heddle_group_t *group;
+    uint32_t local;
+    uint64_t busy; /* bytes that the root copies itself, before it writes to others */
+    ucc_status_t status;
+    pthread_t thread;
+} member_t;
+
+static void *scatter_unlike(void *arg) {
+    member_t *member = arg;
+    heddle_ep_t *ep;
+    must(heddle_join(member->group, member->local, &ep), "heddle_join");
+    uint32_t me = heddle_ep_index(ep);
+    uint64_t counts[MEMBERS], at[MEMBERS];
+    uint8_t *all = calloc(MEMBERS, SENT), *own = calloc(1, SENT);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        counts[i] = i == 0 ? member->busy : i == ODD ? SENT : BLOCK;
+        at[i] = (uint64_t)i * SENT;
+    }
+    member->status = heddle_scatterv(ep, all, counts, at, own, me == ODD ? EXPECTED : counts[me],
+                                     UCC_DT_UINT8, 0);
+    must(heddle_leave(ep), "heddle_leave");
+    free(all);
+    free(own);
+    return NULL;
+}
+
+static int send_too_much(const process_t *process, void *arg) {
+    uint32_t rounds = *(const uint32_t *)arg, missed = 0;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    for (uint32_t round = 0; round < rounds; round++) {
+        heddle_group_t *group;
+        ucc_oob_coll_t oob = process_group_oob(process, 0);
+        heddle_group_params_t params = {.endpoints = process->n, .oob = &oob};
+        member_t member[MEMBERS];
+        must(heddle_group_create(&params, &group), "heddle_group_create");
+        for (uint32_t i = 0; i < process->n; i++) {
+            member[i] =
+                (member_t){.group = group, .local = i, .busy = (uint64_t)(round % 16) * SENT / 16};
+            pthread_create(&member[i].thread, NULL, scatter_unlike, &member[i]);
+        }
+        for (uint32_t i = 0; i < process->n; i++) {
+            pthread_join(member[i].thread, NULL);
+            missed += member[i].status == UCC_OK;
+        }
+        must(heddle_group_destroy(group), "heddle_group_destroy");
+        process_barrier(process);
+    }
+    process_expect(missed == 0, "%u calls returned without an error", missed);
+    return 0;
+}
+
+Test(ends, a_block_of_another_size_is_an_error_whoever_takes_its_parts) {
+    uint32_t rounds = 160;
+    shape_t shape = {.processes = 2, .endpoints = {1, MEMBERS - 1}};
+    cr_assert(processes_run(&shape, 100, send_too_much, &rounds).ok);
 }
