@@ -1041,6 +1041,9 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
         return UCC_ERR_NO_MEMORY;
     }
     far->shared = far->shared && ends_parts(op, far) <= HD_ENDS_MOST;
+    if (far->shared && !far->is_source) {
+        hd_ends_open(far, ends_window(op, far, 0).word);
+    }
     for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
         hd_slice_t *slice = &far->slice[kind];
         uint64_t units = count_units(op, far, kind);

@@ -123,6 +123,8 @@ ucc_status_t hd_push(const hd_op_t *op, uint32_t mapping, uint64_t to, const voi
 
 enum { HD_ENDS_MOST = 32767 }; /* parts */
 
+/* By the reader, before anybody takes a part: none is taken in this use of the set. */
+void hd_ends_open(const hd_far_t *far, hd_window_t *window);
 /* Takes the next of so many parts. False: there is none any more. */
 bool hd_ends_take(const hd_far_t *far, hd_window_t *window, uint32_t parts, bool is_source,
                   uint32_t *part);

@@ -71,12 +71,18 @@ Test(ends, who_closes_waits_for_what_the_source_has_taken) {
     cr_assert(hd_ends_close(&far, &window));
 }
 
+/* However many exchanges ago its windows had such data. */
 Test(ends, what_nobody_has_begun_is_closed_too) {
-    hd_far_t far = far_of(EPOCH);
-    hd_window_t window = {.taken = (EPOCH - 1) & ~UINT64_C(1), .written = 3};
-    uint32_t part;
-    cr_assert(hd_ends_close(&far, &window));
-    cr_assert_not(hd_ends_take(&far, &window, 8, true, &part));
+    static const uint64_t before[] = {1, UINT64_C(1) << 31, (UINT64_C(1) << 31) + 5, UINT32_MAX};
+    for (uint32_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+        hd_far_t far = far_of(EPOCH);
+        uint64_t last = EPOCH - (before[i] << 32);
+        hd_window_t window = {.taken = last | 3 << 15 | 2, .written = last | 2};
+        uint32_t part;
+        hd_ends_open(&far, &window);
+        cr_assert(hd_ends_close(&far, &window));
+        cr_assert_not(hd_ends_take(&far, &window, 8, true, &part), "%u", i);
+    }
 }
 
 /* The windows may belong to another exchange by then, whose numbers may have wrapped. */
