@@ -438,7 +438,7 @@ static bool list_pairs(const hd_op_t *op, hd_far_t *far) {
             *ring = (hd_far_ring_t){.first = first};
             if (kind == EXECUTE && q == far->mine) {
                 list_near(op, far, ring);
-            } else if (kind != EXECUTE && q != far->mine) {
+            } else if ((kind == FEED || kind == DRAIN) && q != far->mine) {
                 list_ring(op, far, ring, q, kind == FEED);
             }
             first += ring->pairs;
