@@ -263,6 +263,54 @@ Test(ends, so_does_the_reader_alone_where_the_other_may_not_write) {
     expect_right(4, "pairs", LONGEST, true);
 }
 
+/* --- two of several processes ----------------------------------------------------------------- */
+
+enum { SMALL = 8 };
+
+/* In a gatherv of three processes one source's few bytes go with its lane, and one has much. */
+static int two_of_three(const process_t *process, void *arg) {
+    const size_t block = *(const size_t *)arg;
+    uint32_t n = process->size;
+    heddle_group_t *group;
+    heddle_ep_t *ep;
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
+    uint8_t *all = malloc(n * block), *own = malloc(block);
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    uint32_t me = heddle_ep_index(ep);
+    for (uint32_t root = 0; root < n; root++) {
+        for (uint32_t much = (root + 1) % n; much != root; much = (much + 1) % n) {
+            uint64_t counts[N], at[N];
+            for (uint32_t i = 0; i < n; i++) {
+                counts[i] = i == much ? block : SMALL;
+                at[i] = i * block;
+            }
+            fill(own, me, root, counts[me]);
+            memset(all, 0, n * block);
+            must(heddle_gatherv(ep, own, counts[me], all, counts, at, UCC_DT_UINT8, root),
+                 "heddle_gatherv");
+            for (uint32_t i = 0; me == root && i < n; i++) {
+                process_expect(is_right(all + at[i], i, root, counts[i]), "%u to %u", i, root);
+            }
+        }
+    }
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    free(all);
+    free(own);
+    return 0;
+}
+
+Test(ends, two_of_three_processes_copy_the_right_data) {
+    static const size_t blocks[] = {65537, 300000, LONGEST, BYTES};
+    shape_t shape = shape_even(3, 1);
+    for (uint32_t i = 0; i < 4 * sizeof(blocks) / sizeof(blocks[0]); i++) {
+        size_t block = blocks[i / 4]; /* who copies what is different each time */
+        cr_assert(processes_run(&shape, 100, two_of_three, &block).ok, "%zu bytes", block);
+    }
+}
+
 /* --- sizes that differ ------------------------------------------------------------------------ */
 
 /* Endpoints of two processes: the root alone, and those it sends blocks to. The root has more for
