@@ -371,7 +371,7 @@ static int send_too_much(const process_t *process, void *arg) {
 }
 
 Test(ends, a_block_of_another_size_is_an_error_whoever_takes_its_parts) {
-    uint32_t rounds = 160;
+    uint32_t rounds = 96;
     shape_t shape = {.processes = 2, .endpoints = {1, MEMBERS - 1}};
     cr_assert(processes_run(&shape, 100, send_too_much, &rounds).ok);
 }
