@@ -165,6 +165,17 @@ ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t fro
     return hd_group_poisoned(op->group);
 }
 
+bool hd_pull_is_open(const void *at, size_t bytes) {
+    uint8_t ends[2];
+    uint64_t first = (uintptr_t)at;
+    struct iovec here = {.iov_base = ends, .iov_len = sizeof(ends)};
+    struct iovec there[] = {
+        {.iov_base = (void *)(uintptr_t)first, .iov_len = 1},
+        {.iov_base = (void *)(uintptr_t)(first + bytes - 1), .iov_len = 1},
+    };
+    return bytes == 0 || process_vm_readv(getpid(), &here, 1, there, 2, 0) == (ssize_t)sizeof(ends);
+}
+
 ucc_status_t hd_push(const hd_op_t *op, uint32_t mapping, uint64_t to, const void *from,
                      size_t bytes) {
     const reader_t *reader = reader_of(op->group, mapping);

@@ -14,9 +14,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 TestSuite(ends, .timeout = 120);
 
@@ -261,6 +263,42 @@ Test(ends, so_does_the_reader_alone_where_the_other_may_not_write) {
     forbid_writing();
     expect_right(2, "far", LONGEST, true);
     expect_right(4, "pairs", LONGEST, true);
+}
+
+/* --- memory that only its own process reaches ------------------------------------------------- */
+
+/* Endpoint 1 receives in secret memory, if the system has it. */
+static void receive_in_secret(heddle_ep_t *ep, void *arg) {
+    enum { TIMES = 20 };
+    bool reads = heddle_ep_index(ep) == 1, *wrong = (bool *)arg + reads;
+    int fd = -1;
+#ifdef SYS_memfd_secret
+    fd = reads ? (int)syscall(SYS_memfd_secret, 0) : -1;
+#endif
+    uint8_t *secret = MAP_FAILED, *buffer = malloc(BYTES);
+    if (fd >= 0 && ftruncate(fd, BYTES) == 0) {
+        secret = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    uint8_t *at = secret == MAP_FAILED ? buffer : secret;
+    for (uint32_t i = 0; i < TIMES; i++) {
+        fill(at, reads ? 9 : i, 0, BYTES);
+        *wrong |=
+            heddle_bcast(ep, at, BYTES, UCC_DT_UINT8, 0) != UCC_OK || !is_right(at, i, 0, BYTES);
+    }
+    if (secret != MAP_FAILED) {
+        munmap(secret, BYTES);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    free(buffer);
+}
+
+Test(ends, the_reader_alone_copies_to_memory_that_nobody_else_reaches) {
+    bool wrong[2] = {false, false};
+    setenv("HEDDLE_DEBUG_MAPPINGS", "far", 1);
+    cr_assert_eq(heddle_run(2, receive_in_secret, wrong), UCC_OK);
+    cr_assert(!wrong[0] && !wrong[1]);
 }
 
 /* --- two of several processes ----------------------------------------------------------------- */
