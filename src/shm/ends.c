@@ -19,6 +19,13 @@ static uint32_t parts_in(uint32_t count) {
     return (count & ~CLOSED) >> PARTS_SHIFT;
 }
 
+void hd_ends_open(const hd_far_t *far, hd_window_t *window) {
+    /* relaxed, both: handed on with `prepared`, and to the source with the windows that it waits
+       for */
+    atomic_store_explicit(&window->taken, far->epoch, memory_order_relaxed);
+    atomic_store_explicit(&window->written, far->epoch, memory_order_relaxed);
+}
+
 bool hd_ends_take(const hd_far_t *far, hd_window_t *window, uint32_t parts, bool is_source,
                   uint32_t *part) {
     /* relaxed: a guess, which the CAS checks */
@@ -66,8 +73,8 @@ bool hd_ends_close(const hd_far_t *far, hd_window_t *window) {
     uint64_t word = atomic_load_explicit(&window->taken, memory_order_relaxed);
     uint32_t count;
     do {
-        if ((int32_t)((word >> 32) - (far->epoch >> 32)) > 0) {
-            return true; /* the set has another use: this exchange is over */
+        if (word >> 32 << 32 != far->epoch) {
+            return true; /* it was opened for another use of the set: this exchange is over */
         }
         count = hd_far_count(far, word) | CLOSED;
         hd_delay_point();

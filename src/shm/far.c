@@ -438,7 +438,7 @@ static bool list_pairs(const hd_op_t *op, hd_far_t *far) {
             *ring = (hd_far_ring_t){.first = first};
             if (kind == EXECUTE && q == far->mine) {
                 list_near(op, far, ring);
-            } else if (kind != EXECUTE && q != far->mine) {
+            } else if ((kind == FEED || kind == DRAIN) && q != far->mine) {
                 list_ring(op, far, ring, q, kind == FEED);
             }
             first += ring->pairs;
@@ -920,25 +920,35 @@ static bool end_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, 
                                           : hd_ends_are_done(far, window.word, parts);
 }
 
-/* Tells the source where my members want what it has, in the order in which it tells of that. */
+/* Tells the source where my members want what it has, in the order in which it tells of that. All
+ * sizes must be the same at both ends: else parts of one number may not be the same data, and each
+ * end may take only such as look right. If one of them can't be written to, the source has nothing
+ * to do: the window does not tell, then. */
 static ucc_status_t tell_targets(const hd_op_t *op, const hd_far_t *far, uint32_t unit) {
-    hd_window_place_t to = ends_window(op, far, 1);
-    ucc_status_t status = check_window(op, ends_window(op, far, 0), true);
+    hd_window_place_t to = ends_window(op, far, 1), from = ends_window(op, far, 0);
+    const hd_far_source_t *source = (const hd_far_source_t *)(const void *)from.data;
+    ucc_status_t status = check_window(op, from, true);
     (void)unit;
     if (status != UCC_OK) {
         return status;
     }
     hd_far_source_t *target = (hd_far_source_t *)(void *)to.data;
+    to.word->tells = true;
     if (by_pairs(op)) {
         const hd_far_ring_t *ring = &far->ring[DRAIN][!far->mine];
         for (uint32_t i = 0; i < ring->pairs; i++) {
             const hd_far_pair_t *pair = &far->pairs[ring->first + i];
             hd_data_t data = near_data(far, pair->s, pair->d, false);
+            if (source[i].bytes != data.bytes) {
+                return hd_op_say_sizes(op, pair->s, pair->d, source[i].bytes, data.bytes);
+            }
             target[i] = (hd_far_source_t){(uintptr_t)data.at, data.bytes};
+            to.word->tells = to.word->tells && hd_pull_is_open(data.at, data.bytes);
         }
     } else {
         uint32_t me = far->member[0];
         *target = (hd_far_source_t){(uintptr_t)far->work.dst[me], far->work.call[me]->bytes};
+        to.word->tells = hd_pull_is_open(far->work.dst[me], far->work.call[me]->bytes);
     }
     hd_far_fill(far, to, 1);
     return UCC_OK;
@@ -980,7 +990,8 @@ static ucc_status_t push_end(const hd_op_t *op, const hd_far_t *far, uint32_t un
     ucc_status_t status = UCC_OK;
     uint32_t part;
     (void)unit;
-    if (hd_ends_take(far, word, ends_parts(op, far), true, &part)) {
+    if (ends_window(op, far, 1).word->tells &&
+        hd_ends_take(far, word, ends_parts(op, far), true, &part)) {
         status = push_part(op, far, part);
         hd_ends_wrote(far, word);
     }
@@ -1035,6 +1046,9 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
         return UCC_ERR_NO_MEMORY;
     }
     far->shared = far->shared && ends_parts(op, far) <= HD_ENDS_MOST;
+    if (far->shared && !far->is_source) {
+        hd_ends_open(far, ends_window(op, far, 0).word);
+    }
     for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
         hd_slice_t *slice = &far->slice[kind];
         uint64_t units = count_units(op, far, kind);

@@ -114,6 +114,9 @@ ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t fro
 
 /* Does the process of this mapping write to all others', too? */
 bool hd_pull_writes(const hd_group_t *group, uint32_t mapping);
+/* Would the kernel let others copy to that memory of this process? What devices have mapped, or
+ * secret memory, only the process itself reaches. */
+bool hd_pull_is_open(const void *at, size_t bytes);
 /* Copies so many bytes to there in that mapping's process. UCC_ERR_IO_ERROR (logged): they can't
  * be written. */
 ucc_status_t hd_push(const hd_op_t *op, uint32_t mapping, uint64_t to, const void *from,
@@ -123,6 +126,8 @@ ucc_status_t hd_push(const hd_op_t *op, uint32_t mapping, uint64_t to, const voi
 
 enum { HD_ENDS_MOST = 32767 }; /* parts */
 
+/* By the reader, before anybody takes a part: none is taken in this use of the set. */
+void hd_ends_open(const hd_far_t *far, hd_window_t *window);
 /* Takes the next of so many parts. False: there is none any more. */
 bool hd_ends_take(const hd_far_t *far, hd_window_t *window, uint32_t parts, bool is_source,
                   uint32_t *part);

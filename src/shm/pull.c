@@ -36,6 +36,10 @@ size_t hd_pull_bytes(uint32_t mappings) {
     return mappings * sizeof(reader_t);
 }
 
+/* Where others try whether they may write to this process: of no meaning, and there as long as the
+ * library is, for an endpoint may have left the team, and its group be gone, when they do. */
+static _Atomic uint64_t answer;
+
 static reader_t *reader_of(const hd_group_t *group, uint32_t mapping) {
     return (reader_t *)(void *)group->readers + mapping;
 }
@@ -60,7 +64,7 @@ void hd_pull_open(hd_group_t *group) {
     }
     reader->process = (uint64_t)getpid();
     reader->address = (uintptr_t)group->token;
-    reader->answer = (uintptr_t)&group->answer;
+    reader->answer = (uintptr_t)&answer;
     memcpy(reader->token, group->token, sizeof(group->token));
     reader->reads = reader->writes = 0;
     reader->why = 0;
@@ -92,7 +96,7 @@ static int32_t try_mapping(const hd_group_t *group, uint32_t mapping) {
 /* That process is read: does the system let it be written to, too? */
 static bool try_writing(const hd_group_t *group, uint32_t mapping) {
     const reader_t *reader = reader_of(group, mapping);
-    return write_to(reader, reader->answer, &(uint64_t){0}, sizeof(uint64_t)) == sizeof(uint64_t);
+    return write_to(reader, reader->answer, reader->token, sizeof(answer)) == sizeof(answer);
 }
 
 void hd_pull_try(hd_group_t *group) {
@@ -161,9 +165,25 @@ ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t fro
     return hd_group_poisoned(op->group);
 }
 
+bool hd_pull_is_open(const void *at, size_t bytes) {
+    uint8_t ends[2];
+    uint64_t first = (uintptr_t)at;
+    struct iovec here = {.iov_base = ends, .iov_len = sizeof(ends)};
+    struct iovec there[] = {
+        {.iov_base = (void *)(uintptr_t)first, .iov_len = 1},
+        {.iov_base = (void *)(uintptr_t)(first + bytes - 1), .iov_len = 1},
+    };
+    return bytes == 0 || process_vm_readv(getpid(), &here, 1, there, 2, 0) == (ssize_t)sizeof(ends);
+}
+
 ucc_status_t hd_push(const hd_op_t *op, uint32_t mapping, uint64_t to, const void *from,
                      size_t bytes) {
     const reader_t *reader = reader_of(op->group, mapping);
+    /* Of a team that has failed, that process may be gone, and another one have its number. */
+    ucc_status_t status = hd_group_poisoned(op->group);
+    if (status != UCC_OK) {
+        return status;
+    }
     size_t done = 0;
     while (done < bytes) {
         ssize_t some = write_to(reader, to + done, (const uint8_t *)from + done, bytes - done);

@@ -465,7 +465,6 @@ struct hd_group {
     size_t pull_min;   /* bytes of a block from which data are read by the kernel (pull.c) */
     uint8_t *readers;  /* who does; shared */
     uint64_t token[2]; /* by which it is known that this process is read, and no other */
-    _Atomic uint64_t answer; /* of no meaning: where other processes try whether they may write */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
     /* by endpoint: the team's memory, as other processes know it (parts.c); shared. NULL: all
      * endpoints live in this one */

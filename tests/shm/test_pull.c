@@ -2,10 +2,12 @@
  * (DEBUG_MAPPINGS=far), and when it does.
  */
 #include "shm/far.h"
+#include "shm/small_group.h"
 #include "team/team.h"
 
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -94,6 +96,48 @@ static void comes_too_late(hd_group_t *group) {
 Test(pull, nothing_is_read_for_a_team_that_has_failed) {
     set_up("1");
     run_in_a_team(comes_too_late, UCC_ERR_TIMED_OUT);
+}
+
+/* Who writes to a process that may be gone would harm whoever has its number now. */
+static void is_kept_back(hd_group_t *group) {
+    uint64_t from = 1, to = 0;
+    hd_op_t op = op_of(group);
+    hd_group_poison(group, UCC_ERR_TIMED_OUT);
+    cr_expect_eq(hd_push(&op, group->home_of[1], (uintptr_t)&to, &from, sizeof(to)),
+                 UCC_ERR_TIMED_OUT);
+    cr_expect_eq(to, 0);
+}
+
+Test(pull, nothing_is_written_for_a_team_that_has_failed) {
+    set_up("1");
+    run_in_a_team(is_kept_back, UCC_ERR_TIMED_OUT);
+}
+
+static void writes(hd_group_t *group) {
+    uint64_t from[4] = {1, 2, 3, 4}, to[4] = {0};
+    hd_op_t op = op_of(group);
+    cr_expect_eq(hd_push(&op, group->home_of[1], (uintptr_t)to, from, sizeof(to)), UCC_OK);
+    cr_expect_arr_eq(to, from, sizeof(to));
+}
+
+Test(pull, what_is_there_is_written) {
+    set_up("1");
+    run_in_a_team(writes, UCC_OK);
+}
+
+/* Its endpoints may have left, and other things lie there. */
+Test(pull, who_tries_to_write_changes_nothing_of_the_other_s_group) {
+    hd_park_init();
+    small_pair_t pair = small_pair_open(2);
+    hd_group_t before;
+    size_t own = offsetof(hd_group_t, serial); /* what is before it others write to, too */
+    cr_assert_eq(hd_group_join(pair.group[0], 0, NULL), UCC_OK);
+    memcpy(&before, pair.group[0], sizeof(before));
+    cr_assert_eq(hd_group_join(pair.group[1], 1, NULL), UCC_OK); /* the last one tries */
+    cr_expect(hd_pull_reads(pair.group[1], 1) && hd_pull_writes(pair.group[1], 1));
+    cr_expect_arr_eq((uint8_t *)&before + own, (uint8_t *)pair.group[0] + own,
+                     sizeof(before) - own);
+    small_pair_close(pair);
 }
 
 /* Endpoint 1's process is another one than it has said, so endpoint 0's can't read all. */
