@@ -147,7 +147,8 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                         "team's memory let the kernel copy it from one to the "
                                         "other, where it may, instead of passing it through that "
                                         "memory; 8 times as many where one gathers from several, "
-                                        "half as many between two. inf: never."},
+                                        "half as many from one to one other of two processes. "
+                                        "inf: never."},
     [HD_CFG_LIB_RING] = {.scope = HD_CFG_SCOPE_LIB,
                          .type = HD_CFG_UINT,
                          .name = "RING",

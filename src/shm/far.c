@@ -920,6 +920,34 @@ static bool end_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, 
                                           : hd_ends_are_done(far, window.word, parts);
 }
 
+static bool is_open(hd_far_t *far, hd_data_t target) {
+    if (target.at == far->tried.at && target.bytes == far->tried.bytes) {
+        return true; /* programs use their buffers again */
+    }
+    bool open = hd_pull_is_open(target.at, target.bytes);
+    far->tried = open ? target : far->tried;
+    return open;
+}
+
+static hd_data_t target_of(const hd_op_t *op, const hd_far_t *far, uint32_t pair) {
+    if (!by_pairs(op)) {
+        uint32_t me = far->member[0];
+        return (hd_data_t){far->work.dst[me], far->work.call[me]->bytes};
+    }
+    const hd_far_pair_t *p = &far->pairs[far->ring[DRAIN][!far->mine].first + pair];
+    return near_data(far, p->s, p->d, false);
+}
+
+/* By who prepares, in the reader. */
+static void open_end(const hd_op_t *op, hd_far_t *far) {
+    uint32_t pairs = by_pairs(op) ? far->ring[DRAIN][!far->mine].pairs : 1;
+    hd_ends_open(far, ends_window(op, far, 0).word);
+    far->open = true;
+    for (uint32_t i = 0; i < pairs && far->open; i++) {
+        far->open = is_open(far, target_of(op, far, i));
+    }
+}
+
 /* Tells the source where my members want what it has, in the order in which it tells of that. All
  * sizes must be the same at both ends: else parts of one number may not be the same data, and each
  * end may take only such as look right. If one of them can't be written to, the source has nothing
@@ -933,23 +961,16 @@ static ucc_status_t tell_targets(const hd_op_t *op, const hd_far_t *far, uint32_
         return status;
     }
     hd_far_source_t *target = (hd_far_source_t *)(void *)to.data;
-    to.word->tells = true;
-    if (by_pairs(op)) {
-        const hd_far_ring_t *ring = &far->ring[DRAIN][!far->mine];
-        for (uint32_t i = 0; i < ring->pairs; i++) {
-            const hd_far_pair_t *pair = &far->pairs[ring->first + i];
-            hd_data_t data = near_data(far, pair->s, pair->d, false);
-            if (source[i].bytes != data.bytes) {
-                return hd_op_say_sizes(op, pair->s, pair->d, source[i].bytes, data.bytes);
-            }
-            target[i] = (hd_far_source_t){(uintptr_t)data.at, data.bytes};
-            to.word->tells = to.word->tells && hd_pull_is_open(data.at, data.bytes);
+    uint32_t pairs = by_pairs(op) ? far->ring[DRAIN][!far->mine].pairs : 1;
+    for (uint32_t i = 0; i < pairs; i++) {
+        hd_data_t data = target_of(op, far, i);
+        if (by_pairs(op) && source[i].bytes != data.bytes) {
+            const hd_far_pair_t *p = &far->pairs[far->ring[DRAIN][!far->mine].first + i];
+            return hd_op_say_sizes(op, p->s, p->d, source[i].bytes, data.bytes);
         }
-    } else {
-        uint32_t me = far->member[0];
-        *target = (hd_far_source_t){(uintptr_t)far->work.dst[me], far->work.call[me]->bytes};
-        to.word->tells = hd_pull_is_open(far->work.dst[me], far->work.call[me]->bytes);
+        target[i] = (hd_far_source_t){(uintptr_t)data.at, data.bytes};
     }
+    to.word->tells = far->open;
     hd_far_fill(far, to, 1);
     return UCC_OK;
 }
@@ -1047,7 +1068,7 @@ static ucc_status_t prepare_locked(const hd_op_t *op, hd_far_t *far) {
     }
     far->shared = far->shared && ends_parts(op, far) <= HD_ENDS_MOST;
     if (far->shared && !far->is_source) {
-        hd_ends_open(far, ends_window(op, far, 0).word);
+        open_end(op, far);
     }
     for (uint32_t kind = 0; kind < HD_FAR_KINDS; kind++) {
         hd_slice_t *slice = &far->slice[kind];

@@ -4,6 +4,7 @@
  * enlisted on its bell; the last one frees it. Nothing outside the group points into it once no
  * reference is left, and no endpoint's memory that a peer may touch lies anywhere else.
  */
+#include "shm/far.h"
 #include "shm/outer.h"
 #include "shm/parts.h"
 #include "shm/reach.h"
@@ -244,13 +245,16 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
 }
 
 uint64_t hd_group_layout(void) {
-    const uint64_t part[] = {
-        HEDDLE_VERSION,          sizeof(hd_charter_t),  sizeof(hd_far_bell_t),
-        sizeof(hd_group_t),      sizeof(hd_shared_t),   sizeof(hd_exchange_t),
-        sizeof(hd_head_t),       sizeof(hd_locality_t), sizeof(hd_common_t),
-        sizeof(pthread_mutex_t), hd_births_bytes(),     hd_birth_bytes(),
-        hd_match_bytes(1),       hd_far_bytes(2, 2),    hd_who_bytes(1),
-        hd_pull_bytes(1),        hd_reach_bytes(),      (uint64_t)sysconf(_SC_PAGESIZE)};
+    const uint64_t part[] = {HEDDLE_VERSION,        sizeof(hd_charter_t),
+                             sizeof(hd_far_bell_t), sizeof(hd_group_t),
+                             sizeof(hd_shared_t),   sizeof(hd_exchange_t),
+                             sizeof(hd_head_t),     sizeof(hd_locality_t),
+                             sizeof(hd_common_t),   sizeof(pthread_mutex_t),
+                             hd_births_bytes(),     hd_birth_bytes(),
+                             hd_match_bytes(1),     hd_far_bytes(2, 2),
+                             hd_who_bytes(1),       hd_pull_bytes(1),
+                             hd_reach_bytes(),      (uint64_t)sysconf(_SC_PAGESIZE),
+                             HD_FAR_KINDS};
     uint64_t layout = 1;
     for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
         layout = hd_hash_mix(layout, part[i]);
