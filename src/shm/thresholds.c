@@ -50,8 +50,8 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     group->near_above = (uint32_t)least(config->staged_max, staged);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
-    group->streaming_min =
-        automatic ? hd_plan_streaming_min(hd_topo_get(), group->n) : config->streaming_min;
+    size_t outgrown = hd_plan_streaming_min(hd_topo_get(), group->n);
+    group->streaming_min = automatic ? outgrown : config->streaming_min;
 }
 
 size_t hd_plan_streaming_min(const hd_topo_t *topo, uint32_t n) {
