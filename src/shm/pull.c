@@ -149,13 +149,16 @@ bool hd_pull_writes(const hd_group_t *group, uint32_t mapping) {
 
 ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t from, size_t bytes) {
     const reader_t *reader = reader_of(op->group, mapping);
+    ucc_status_t status = hd_group_poisoned(op->group); /* then the source may have gone on */
     size_t done = 0;
-    while (done < bytes) { /* it stops at 2 GiB, for one */
+    while (status == UCC_OK && done < bytes) { /* it stops at 2 GiB, for one */
         ssize_t some = read_from(reader, hd_at(to, done), from + done, bytes - done);
         if (some <= 0) {
-            hd_error("%s: %zu bytes of process %llu can't be read (%s)", hd_op_type_name(op),
-                     bytes - done, (unsigned long long)reader->process,
-                     some ? strerror(errno) : "nothing is there");
+            const char *why = !some             ? "nothing is there"
+                              : errno != EFAULT ? strerror(errno)
+                                                : "no such memory there, or here";
+            hd_error("%s: %zu bytes can't be copied from process %llu (%s)", hd_op_type_name(op),
+                     bytes - done, (unsigned long long)reader->process, why);
             return UCC_ERR_IO_ERROR;
         }
         done += (size_t)some;

@@ -39,6 +39,7 @@ typedef struct runner {
     char **argv; /* its own copy */
     int status;
     jmp_buf end; /* where exit() goes */
+    pid_t process;
     pthread_t thread;
 } runner_t;
 
@@ -46,9 +47,18 @@ static _Thread_local runner_t *this_runner;
 
 /* ---- ends ---- */
 
+static _Noreturn void exit_process(int status) {
+    void (*real)(int) = (void (*)(int))dlsym(RTLD_NEXT, "exit");
+    real(status);
+    abort(); /* not reached; the compiler cannot know */
+}
+
 /* A PE that fails before shmem_finalize leaves others waiting, in shmem_init for one: then all end.
  */
 static void leave(runner_t *runner, int status) {
+    if (getpid() != runner->process) {
+        exit_process(status); /* a child that the PE has forked is none */
+    }
     if (status != 0 && !runner->pe->finalized) {
         shmem_global_exit(status);
     }
@@ -67,9 +77,7 @@ __attribute__((visibility("default"))) _Noreturn void exit(int status) {
     if (this_pe) { /* a thread that a PE has started */
         shmem_global_exit(status);
     }
-    void (*real)(int) = (void (*)(int))dlsym(RTLD_NEXT, "exit");
-    real(status);
-    abort(); /* not reached; the compiler cannot know */
+    exit_process(status);
 }
 
 /* ---- copies ---- */
@@ -222,7 +230,9 @@ static int run(const arguments_t *arguments) {
         complain("PEs", "no memory");
     }
     for (int i = 0; i < n; i++) {
-        runners[i] = (runner_t){.pe = &the_world.pes[the_world.first + i], .argc = arguments->argc};
+        runners[i] = (runner_t){.pe = &the_world.pes[the_world.first + i],
+                                .argc = arguments->argc,
+                                .process = getpid()};
         runners[i].pe->heap = NULL;
         runners[i].argv = copy_arguments(arguments->argc, arguments->argv);
         runners[i].main = load(arguments->argv[0], runners[i].pe);

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,6 +55,7 @@ _Noreturn static void be_process(int number, int pipe_end, work_t *work, void *a
     ends_by[0] = (struct pollfd){.fd = pipe_end, .events = POLLIN};
     ends_by[1] = (struct pollfd){.fd = job_enter(number), .events = POLLIN};
     start_waiting();
+    prctl(PR_SET_PDEATHSIG, SIGCONT); /* one that is stopped sees that shmemrun is gone, too */
     if (the_world.processes > 1) {
         memory_keep();
     }
