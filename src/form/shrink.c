@@ -22,16 +22,16 @@
  * of all of which they are members. The first of them decides who the survivors are, and if one of
  * them fails at its k-th call, the others fail at theirs, whenever they come.
  *
- * An agreement of endpoints in a team (api/agree.c), such as whether all have the new one, begins a
- * new ERA of that team's origin in each of them. The wire ids say which era it is; in each, attempts
- * are counted anew, and whoever the agreement has found failed is left out. So all who have returned
- * from it, and have lost the same processes, meet at once. Otherwise their teams differ, and one of
- * these has a member that is dead: it fails. Who had come to it may go on to the next agreement, and
- * must not be waited for in another team. So whoever begins an agreement says that the era before
- * is OVER, if the team that it had come to has failed. Then a team of that era fails, too, if not
- * all have come to it. One to which all have come does not need who agrees, or hears that it has
- * failed. So nobody waits for ever who shrinks, makes a barrier, and agrees, until all agree that
- * both were good.
+ * An agreement of endpoints in a team (api/agree.c), such as whether all have the new one, begins
+ * a new ERA of that team's origin in each of them. The wire ids say which era it is; in each,
+ * attempts are counted anew, and whoever the agreement has found failed is left out. So all who
+ * have returned from it, and have lost the same processes, meet at once. Otherwise their teams
+ * differ, and one of these has a member that is dead: it fails. Who had come to it may go on to
+ * the next agreement, and must not be waited for in another team. So whoever begins an agreement
+ * says that the era before is OVER, if the team that it had come to has failed. Then a team of
+ * that era fails, too, if not all have come to it. One to which all have come does not need who
+ * agrees, or hears that it has failed. So nobody waits for ever who shrinks, makes a barrier, and
+ * agrees, until all agree that both were good.
  *
  * Teams of an agreement have an origin of their own, in which endpoints have their
  * numbers in the team that agrees: who goes on from there does not meet those who still agree.

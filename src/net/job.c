@@ -1,5 +1,5 @@
 /* job.c: asks a running process for whom it and the other processes of its job wait, and prints
- * what they answer (threads/asker.h), with a verdict. It needs no network, and knows nothing of one.
+ * what they answer (threads/asker.h), with a verdict. It needs no network, and knows of none.
  *
  * The process is asked twice: for its teams that use the network, where it hands the question on to
  * the others; and for those that share memory, where it says which others are to be asked, each by

@@ -12,8 +12,9 @@
  *     K token number pid host gone    a process that it knows: number is -1 if it is in no team of
  *       clause                        its own; gone is 1 if nothing will come of it; the clause,
  *                                     what is known of it, may be missing
- *     N token number pid host gone    the same of a process beside it, which can be asked by itself,
- *       clause                        at the same kind of socket: nobody hands the question on
+ *     N token number pid host gone    the same of a process beside it, which can be asked by
+ *       clause                        itself, at the same kind of socket: nobody hands the
+ *                                     question on
  *     W token                         it waits for that process
  *     T text                          for people
  *

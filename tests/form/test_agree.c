@@ -426,7 +426,7 @@ Test(agree, what_one_has_returned_and_died_another_one_returns_though_it_is_left
 
 /* --- beside shrinking ------------------------------------------------------------------------- */
 
-/* Makes a team of those that are left, and destroys it again. Returns its size; 0: it has failed. */
+/* Makes a team of those that are left, and destroys it again. Returns its size; 0: it failed. */
 static uint32_t shrink_once(ucc_team_h team) {
     deadline_t deadline = deadline_start("what is left to form a team");
     ucc_team_h left = NULL;

@@ -164,17 +164,23 @@ Test(told, a_collective_with_a_tag_is_named_when_it_has_waited) {
     run(c.endpoints, wait_for_the_last, &c);
 }
 
-/* Of a bcast, who waits for its root alone says so, though others have not come either. */
-static int wait_for_a_root(const process_t *process, void *arg) {
+/* Of all processes, with an endpoint each. */
+static heddle_group_t *create_group(const process_t *process) {
     ucc_oob_coll_t oob = process_group_oob(process, 0);
     heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
     heddle_group_t *group;
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    return group;
+}
+
+/* Of a bcast, who waits for its root alone says so, though others have not come either. */
+static int wait_for_a_root(const process_t *process, void *arg) {
     heddle_ep_t *ep;
     int32_t data = 0;
     bool right = true;
     (void)arg;
     learn(process);
-    must(heddle_group_create(&params, &group), "heddle_group_create");
+    heddle_group_t *group = create_group(process);
     must(heddle_join(group, 0, &ep), "heddle_join");
     must(heddle_barrier(ep), "heddle_barrier");
     if (process->me == LATE) {
@@ -203,14 +209,11 @@ Test(told, who_waits_for_a_root_names_nobody_else) {
 /* --- endpoints that have not joined ----------------------------------------------------------- */
 
 static int join_late(const process_t *process, void *arg) {
-    ucc_oob_coll_t oob = process_group_oob(process, 0);
-    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
-    heddle_group_t *group;
     heddle_ep_t *ep;
     bool right = true;
     (void)arg;
     learn(process);
-    must(heddle_group_create(&params, &group), "heddle_group_create");
+    heddle_group_t *group = create_group(process);
     if (process->me == LATE) {
         const char *const lines[] = {
             "\n%0\n",
@@ -296,14 +299,11 @@ Test(told, of_a_process_that_is_stopped_the_others_say_so) {
 
 /* The last process dies; its survivors keep their team. */
 static int lose_one(const process_t *process, void *arg) {
-    ucc_oob_coll_t oob = process_group_oob(process, 0);
-    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
-    heddle_group_t *group;
     heddle_ep_t *ep;
     bool right = true;
     (void)arg;
     learn(process);
-    must(heddle_group_create(&params, &group), "heddle_group_create");
+    heddle_group_t *group = create_group(process);
     must(heddle_join(group, 0, &ep), "heddle_join");
     must(heddle_barrier(ep), "heddle_barrier");
     process_barrier(process);
