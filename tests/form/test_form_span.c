@@ -24,13 +24,6 @@ TestSuite(form_span, .timeout = 120);
 
 enum { MOST = 16, SECONDS = 40 };
 
-/* UCX 1.13 loses four of its own allocations when it connects to a process that has closed
- * meanwhile. Some of their stacks are known no further than to its allocator. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-    return "leak:libuct.so\nleak:^ucs_malloc$\nleak:^ucs_calloc$\n";
-}
-
 /* Endpoints of this process: a library and a context each. */
 typedef struct stage {
     const process_t *process;

@@ -1,5 +1,6 @@
 /* nodes.c: see nodes.h. */
 #include "nodes.h"
+#include "ucx_losses.h"
 
 #include "deadline.h"
 #include "team/team.h"
