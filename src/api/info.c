@@ -69,8 +69,9 @@ static void print_plan(FILE *out, const hd_plan_t *plan) {
         used += snprintf(text + used, sizeof(text) - (size_t)used, " %zu%s",
                          kib ? plan->window / 1024 : plan->window, kib ? "K" : "");
     }
-    bool streaming = plan->slices && plan->stores == HD_STORES_STREAMING;
-    fprintf(out, "%12s%c", text, streaming ? '>' : plan->express ? '*' : ' ');
+    static const char mark[] = {
+        [HD_STORES_PLAIN] = ' ', [HD_STORES_STRING] = '=', [HD_STORES_STREAMING] = '>'};
+    fprintf(out, "%12s%c", text, plan->slices ? mark[plan->stores] : plan->express ? '*' : ' ');
 }
 
 static void print_plans_of(FILE *out, const hd_group_t *group, const uint32_t *counts) {
@@ -81,7 +82,8 @@ static void print_plans_of(FILE *out, const hd_group_t *group, const uint32_t *c
         out,
         "plans for %u endpoints, %s, by the bytes that one endpoint gives in all (allgather, "
         "gather: one block; v types: blocks of one size). *: over within its post if all come at "
-        "once. direct: with the bytes of a unit of work; >: by streaming stores\n%-16s",
+        "once. direct: with the bytes of a unit of work; =: by string instructions, >: by "
+        "streaming stores\n%-16s",
         group->n,
         group->dedicated ? "each held on a processor of its own"
                          : "which may share processors or move among them",

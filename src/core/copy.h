@@ -1,7 +1,11 @@
 /*
- * Moving bytes: by plain stores or by streaming ones, to one destination or to several.
+ * Moving bytes: by plain stores, by string instructions or by streaming stores, to one destination
+ * or to several.
  *
- * Plain stores leave the data in the caches of the core that copies. Streaming (non-temporal)
+ * Plain stores leave the data in the caches of the core that copies. String instructions, by which
+ * C libraries copy more than a few KiB, are slower where source or destination lies in a core's own
+ * caches or in another one's, by up to half of the time; and faster by as much where a line of the
+ * destination would have to come from further away only to be overwritten. Streaming (non-temporal)
  * stores go past the caches: a line that is written whole need not be read first, and nothing is
  * evicted for it. They win, by up to half of the time, where the data would not stay in the caches
  * anyway, and cost several times as much where they would. Which is the case only the caller can
@@ -22,9 +26,13 @@
 
 enum { HD_COPY_LINE = 64 };
 
-typedef enum hd_stores { HD_STORES_PLAIN, HD_STORES_STREAMING } hd_stores_t;
+typedef enum hd_stores { HD_STORES_PLAIN, HD_STORES_STRING, HD_STORES_STREAMING } hd_stores_t;
 
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores);
+
+/* By plain stores, of HD_COPY_LONG bytes and more. Below, memcpy has vectors itself. */
+enum { HD_COPY_LONG = 2048 };
+void hd_copy_long(void *dst, const void *src, size_t bytes);
 
 /* To every dst[j] + dst_offset (bytes), j < m, except those that are src itself. The source is read
  * from memory once. */

@@ -38,6 +38,8 @@
  */
 #include "shm/outer.h"
 
+#include "core/copy.h"
+
 #include <string.h>
 
 _Static_assert((int)HD_TREE_FANIN == (int)HD_REDUCE_BLOCK,
@@ -395,7 +397,7 @@ ucc_status_t hd_relay(hd_op_t *op, const void *data) {
         hd_group_poison(op->group, UCC_ERR_NO_MEMORY); /* others wait for me */
         return UCC_ERR_NO_MEMORY;
     }
-    memcpy(staging, data, op->call.bytes);
+    hd_copy(staging, data, op->call.bytes, HD_STORES_PLAIN);
     ptrdiff_t at = (ptrdiff_t)((uintptr_t)staging - (uintptr_t)op->exchange);
     hand_on(op, UCC_OK, &at, sizeof(at));
     return UCC_OK;

@@ -5,6 +5,8 @@
  */
 #include "shm/internal.h"
 
+#include "core/copy.h"
+
 #include <string.h>
 
 static void publish(hd_op_t *op, size_t bytes) {
@@ -110,6 +112,19 @@ ucc_status_t hd_lane_expose(hd_op_t *op) {
     return UCC_OK;
 }
 
+/* Apart: what is short pays nothing for it. */
+static __attribute__((noinline)) ucc_status_t publish_copy(hd_op_t *op, const uint8_t *data,
+                                                           size_t bytes) {
+    uint8_t *staging = own_staging(op);
+    if (!staging) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_copy(staging, data, bytes, HD_STORES_PLAIN);
+    hd_lane_point(op->lane, staging);
+    publish(op, bytes);
+    return UCC_OK;
+}
+
 static inline __attribute__((always_inline)) ucc_status_t put(hd_op_t *op, const void *data,
                                                               size_t bytes) {
     ucc_status_t status = UCC_OK;
@@ -129,17 +144,9 @@ static inline __attribute__((always_inline)) ucc_status_t put(hd_op_t *op, const
     case HD_REGIME_LINES:
         status = publish_lines(op, data, bytes);
         break;
-    case HD_REGIME_STAGED: {
-        uint8_t *staging = own_staging(op);
-        if (!staging) {
-            status = UCC_ERR_NO_MEMORY;
-            break;
-        }
-        memcpy(staging, data, bytes);
-        hd_lane_point(op->lane, staging);
-        publish(op, bytes);
+    case HD_REGIME_STAGED:
+        status = publish_copy(op, data, bytes);
         break;
-    }
     }
     if (status != UCC_OK) {
         hd_error("%s: no memory for a staging ring", hd_op_type_name(op));
@@ -178,8 +185,8 @@ ucc_status_t hd_lane_stage_others(hd_op_t *op, const uint8_t *data, size_t bytes
         return UCC_ERR_NO_MEMORY;
     }
     size_t behind = own + own_bytes;
-    memcpy(staging, data, own);
-    memcpy(staging + behind, data + behind, bytes - behind);
+    hd_copy(staging, data, own, HD_STORES_PLAIN);
+    hd_copy(staging + behind, data + behind, bytes - behind, HD_STORES_PLAIN);
     return publish_staged(op, staging, bytes);
 }
 
@@ -210,6 +217,11 @@ static bool read_lines(const hd_lane_t *lane, uint64_t k, size_t offset, size_t 
     return true;
 }
 
+static __attribute__((noinline)) bool read_copy(const uint8_t *from, size_t bytes, void *dst) {
+    hd_copy(dst, from, bytes, HD_STORES_PLAIN);
+    return true;
+}
+
 bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes, void *dst) {
     if (!bytes) {
         return true;
@@ -221,8 +233,7 @@ bool hd_lane_read(const hd_lane_t *lane, uint64_t k, size_t offset, size_t bytes
     case HD_REGIME_LINES:
         return read_lines(lane, k, offset, bytes, dst);
     case HD_REGIME_STAGED:
-        memcpy(dst, hd_lane_data(lane) + offset, bytes);
-        return true;
+        return read_copy(hd_lane_data(lane) + offset, bytes, dst);
     case HD_REGIME_NONE:
     case HD_REGIME_DIRECT:
         break;

@@ -161,9 +161,24 @@ static size_t received(const hd_work_row_t *row, const hd_call_t *call, uint32_t
     return call->bytes;
 }
 
+/* Bytes that a core copies, of all that is copied for all. */
+static size_t copied(const hd_coll_t *coll, size_t bytes, uint32_t n) {
+    return coll->flow == HD_TO_ROOT ? bytes / n : coll->bcast ? bytes / n * (n - 1) : bytes;
+}
+
 static uint8_t stores_of(const hd_group_t *group, const hd_work_row_t *row, const hd_call_t *call,
                          uint32_t n) {
-    return received(row, call, n) >= group->streaming_min ? HD_STORES_STREAMING : HD_STORES_PLAIN;
+    size_t bytes = received(row, call, n);
+    if (bytes <= group->plain_most) {
+        return HD_STORES_PLAIN;
+    }
+    if (bytes >= group->streaming_min) {
+        return HD_STORES_STREAMING;
+    }
+    /* reductions are written by vectors, in windows that stay in the first cache level */
+    return row->reducing || copied(&hd_coll[call->type], bytes, n) <= group->plain_most
+               ? HD_STORES_PLAIN
+               : HD_STORES_STRING;
 }
 
 /* Whole elements, whole lines where elements fit into lines. */
@@ -211,7 +226,9 @@ static void cut_work(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan
 }
 
 const char *hd_stores_name(uint8_t stores) {
-    return stores == HD_STORES_STREAMING ? "streaming" : "plain";
+    static const char *const name[] = {"plain", "string", "streaming"};
+    _Static_assert(HD_STORES_STREAMING + 1 == sizeof(name) / sizeof(name[0]), "a name for each");
+    return name[stores];
 }
 
 /* --- paths ------------------------------------------------------------------------------------ */

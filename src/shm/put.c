@@ -29,6 +29,8 @@
 #include "shm/internal.h"
 #include "shm/reach.h"
 
+#include "core/copy.h"
+
 #include <string.h>
 
 size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer) {
@@ -77,7 +79,7 @@ static _Atomic uint32_t *writing(const hd_group_t *group, uint32_t ep) {
 static void put(const hd_op_t *op, uint32_t i, const uint8_t *buffer, const uint8_t *src) {
     uint8_t *dst = at_peer(op, buffer, i);
     if (dst != src) {
-        memcpy(dst, src, op->call.bytes);
+        hd_copy(dst, src, op->call.bytes, HD_STORES_PLAIN);
     }
 }
 

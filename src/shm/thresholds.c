@@ -9,7 +9,10 @@
 #include "core/topo.h"
 #include "shm/far.h"
 
-enum { SMALL_BATCH = 64 * 1024 }; /* bytes of small blocks taken by one claim */
+enum {
+    SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
+    BUFFERS = 2              /* of an endpoint: source and result */
+};
 
 static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
@@ -21,6 +24,11 @@ static size_t staged_by(uint32_t n, const hd_group_config_t *config) {
     enum { EIGHT = 8, MOST = 4 };
     size_t times = config->apart && n < EIGHT ? EIGHT / n : 1;
     return config->staged_max * least(times, MOST);
+}
+
+static size_t own_cache(const hd_topo_t *topo) {
+    size_t own = hd_topo_cache_size(topo, 2);
+    return own ? own : (size_t)1 << 20;
 }
 
 /* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
@@ -52,13 +60,14 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
     size_t outgrown = hd_plan_streaming_min(hd_topo_get(), group->n);
     group->streaming_min = automatic ? outgrown : config->streaming_min;
+    size_t plain = least(own_cache(hd_topo_get()) / BUFFERS, UINT32_MAX);
+    group->plain_most =
+        (uint32_t)(group->streaming_min ? least(plain, group->streaming_min - 1) : 0);
 }
 
 size_t hd_plan_streaming_min(const hd_topo_t *topo, uint32_t n) {
-    enum { BUFFERS = 2 }; /* of an endpoint: source and result */
-    size_t own = hd_topo_cache_size(topo, 2), shared = hd_topo_cache_size(topo, 3);
+    size_t own = own_cache(topo), shared = hd_topo_cache_size(topo, 3);
     uint32_t caches = hd_topo_n_domains(topo, HD_TOPO_L3), sharers = (n + caches - 1) / caches;
-    own = own ? own : (size_t)1 << 20;
     shared /= BUFFERS * (size_t)sharers;
     return shared > own ? shared : own;
 }

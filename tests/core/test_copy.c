@@ -54,6 +54,20 @@ Test(copy, every_size_from_and_to_every_alignment) {
     }
     for (size_t bytes = 0; bytes <= 1000; bytes++) {
         one_copy(bytes % 131, bytes % 67, bytes, HD_STORES_PLAIN);
+        one_copy(bytes % 131, bytes % 67, bytes, HD_STORES_STRING);
+    }
+}
+
+/* Their beginnings and ends overlap with whole lines by any number of bytes. */
+Test(copy, every_size_of_plain_copies_by_vectors_from_and_to_every_alignment) {
+    for (int isa = 0; isa < HD_ISA_LAST; isa++) {
+        for (size_t at = 0; at <= 64 && hd_isa_force((hd_isa_t)isa); at++) {
+            for (size_t bytes = HD_COPY_LONG - 1; bytes <= HD_COPY_LONG + 260;
+                 bytes += 1 + at % 3) {
+                one_copy(at, 64 - at, bytes, HD_STORES_PLAIN);
+                one_copy(at, 2048 + at / 2, bytes, HD_STORES_PLAIN);
+            }
+        }
     }
 }
 
@@ -70,6 +84,10 @@ Test(copy, long_copies_of_several_walks_and_their_rest) {
                 one_copy(at, 0, large[i], HD_STORES_STREAMING);
                 one_copy(at, 127 - at, large[i], HD_STORES_STREAMING);
                 one_copy(at, at, large[i], HD_STORES_PLAIN);
+                one_copy(127 - at, at, large[i], HD_STORES_PLAIN);
+                one_copy(at, 2100, large[i], HD_STORES_PLAIN);
+                one_copy(2100, at, large[i], HD_STORES_PLAIN);
+                one_copy(at, 127 - at, large[i], HD_STORES_STRING);
             }
         }
     }
@@ -79,6 +97,7 @@ Test(copy, nothing_and_onto_itself) {
     unsigned char byte = 7;
 
     hd_copy(NULL, NULL, 0, HD_STORES_PLAIN);
+    hd_copy(NULL, NULL, 0, HD_STORES_STRING);
     hd_copy(NULL, NULL, 0, HD_STORES_STREAMING);
     hd_copy(&byte, &byte, 1, HD_STORES_STREAMING);
     hd_copy_to_many(3, NULL, 0, NULL, 0, HD_STORES_STREAMING);

@@ -15,6 +15,7 @@ enum {
     LINES_MAX = SMALL_LINES_MAX,
     STAGED_MAX = SMALL_STAGED_MAX,
     DEDICATED_MAX = 2048, /* staged up to here where every endpoint has a processor */
+    PLAIN_MOST = 1 << 18, /* half of a core's own cache */
     STREAMING_MIN = 1 << 20,
     IN_SET = 24, /* endpoints of the team whose active set a row may mean */
     MOST = 65,
@@ -57,6 +58,7 @@ typedef struct row {
 #define COUNTER   HD_ARRIVAL_COUNTER
 #define STATIC    HD_ARRIVAL_STATIC
 #define PLAIN     HD_STORES_PLAIN
+#define STRING    HD_STORES_STRING
 #define STREAMING HD_STORES_STREAMING
 #define NO_WORK   0, 0, PLAIN
 
@@ -109,12 +111,14 @@ static const row_t plan_rows[] = {
     {HD_BCAST, 2, LINES_MAX, "r", "lines", LINES, 0, true, false, FLAT, NO_WORK},
     {HD_BCAST, 2, LINES_MAX, "", "lines", NONE, 19, true, false, FLAT, NO_WORK},
     {HD_BCAST, 2, LINES_MAX + 1, "r", "staged", STAGED, 0, false, false, FLAT, NO_WORK},
+    {HD_BCAST, 2, 2 * PLAIN_MOST + 1, "", "direct", DIRECT, 0, false, true, FLAT, 2, 131072, PLAIN},
+    {HD_BCAST, 2, 2 * PLAIN_MOST + 2, "", "direct", DIRECT, 0, false, true, FLAT, 2, 131072, STRING},
     {HD_BCAST, 2, STREAMING_MIN, "", "direct", DIRECT, 0, false, true, FLAT, 2, 262144, STREAMING},
     {HD_BCAST, 16, 8, "", "inline", NONE, 0, false, false, FLAT, NO_WORK},
     {HD_BCAST, 16, 8, "d", "inline tree", NONE, 0, false, false, STATIC, NO_WORK},
     {HD_BCAST, 16, 100, "d", "lines tree", NONE, 2, false, false, STATIC, NO_WORK},
     {HD_BCAST, 16, DEDICATED_MAX, "dr", "staged tree", STAGED, 0, false, false, STATIC, NO_WORK},
-    {HD_BCAST, 16, 1000000, "d", "direct", DIRECT, 0, false, true, STATIC, 16, 31296, PLAIN},
+    {HD_BCAST, 16, 1000000, "d", "direct", DIRECT, 0, false, true, STATIC, 16, 31296, STRING},
     {HD_MCAST, 2, 8, "r", "inline", INLINE, 0, true, false, FLAT, NO_WORK},
     {HD_BCAST, 2, 1000, "o", "put", NONE, 0, false, false, FLAT, NO_WORK},
     {HD_BCAST, 2, 0, "2e", "flat", NONE, 0, false, true, FLAT, NO_WORK},
@@ -124,12 +128,15 @@ static const row_t plan_rows[] = {
     /* blocks */
     {HD_GATHER, 2, 8, "r", "inline", NONE, 0, false, false, FLAT, NO_WORK},
     {HD_GATHER, 2, 8, "", "inline", INLINE, 0, false, false, FLAT, NO_WORK},
+    {HD_GATHER, 2, PLAIN_MOST, "", "direct", DIRECT, 0, false, true, FLAT, 2, 131072, PLAIN},
+    {HD_GATHER, 2, PLAIN_MOST + 1, "", "direct", DIRECT, 0, false, true, FLAT, 2, 131072, STRING},
     {HD_GATHER, 2, STREAMING_MIN / 2, "", "direct", DIRECT, 0, false, true, FLAT, 2, 262144, STREAMING},
     {HD_ALLGATHER, 2, 100, "", "lines", LINES, 2, false, true, FLAT, NO_WORK},
     {HD_ALLGATHER, 16, 1000, "a", "staged", STAGED, 0, false, true, FLAT, NO_WORK},
     {HD_ALLGATHER, 16, 0, "2e", "tree", NONE, 0, false, true, COUNTER, NO_WORK},
     {HD_ALLGATHER, 2, 1000, "o", "put", NONE, 0, false, false, FLAT, NO_WORK},
     {HD_ALLTOALL, 2, 100, "", "lines", LINES, 4, false, true, FLAT, NO_WORK},
+    {HD_ALLTOALL, 2, PLAIN_MOST / 2 + 1, "", "direct", DIRECT, 0, false, true, FLAT, 2, 65536, STRING},
     {HD_ALLTOALL, 4, 20000, "", "direct", DIRECT, 0, false, true, FLAT, 4, 20032, PLAIN},
     {HD_REDUCE_SCATTER, 2, 8, "", "inline", INLINE, 0, false, true, FLAT, NO_WORK},
     {HD_REDUCE_SCATTER, 16, 1, "", "direct", DIRECT, 0, false, true, COUNTER, 16, 64, PLAIN},
@@ -180,7 +187,9 @@ static inline hd_group_t *empty_group_of(const row_t *row) {
     config.two_sided = is(row, '2');
     config.check = is(row, 'e');
     config.arrival = is(row, 's') ? HD_CFG_ARRIVAL_STATIC : HD_CFG_ARRIVAL_AUTO;
-    return hd_group_create(is(row, 'a') ? IN_SET : row->n, &config);
+    hd_group_t *group = hd_group_create(is(row, 'a') ? IN_SET : row->n, &config);
+    group->plain_most = PLAIN_MOST; /* whatever this machine has */
+    return group;
 }
 
 /* All up to endpoint `end` have. */

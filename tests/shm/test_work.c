@@ -31,6 +31,7 @@ static void make(fixture_t *f, uint8_t type, uint32_t n, size_t bytes, uint64_t 
     f->group = hd_alloc(HD_LINE_PAIR, sizeof(*f->group));
     f->group->two_sided = true; /* at any size the engine works */
     f->group->chunk = (size_t)4096 << random_below(&f->random, 8);
+    f->group->plain_most = 0; /* all kinds of stores */
     f->group->streaming_min = random_below(&f->random, 2) ? 0 : SIZE_MAX;
     f->work.slice = hd_alloc(HD_LINE_PAIR, MOST * sizeof(hd_slice_t));
     f->work.src = hd_alloc(HD_LINE, MOST * sizeof(void *));
