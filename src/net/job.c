@@ -285,6 +285,11 @@ static void clear(job_t *job) {
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
+/* It has taken the connection, and closed it at once. */
+static bool is_busy(int why) {
+    return why == EPIPE || why == ECONNRESET;
+}
+
 static ucc_status_t refuse_no_socket(uint32_t pid, int why) {
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
         hd_error("there is no process %u", pid);
@@ -296,6 +301,10 @@ static ucc_status_t refuse_no_socket(uint32_t pid, int why) {
                  "namespace",
                  pid);
         return UCC_ERR_NOT_SUPPORTED;
+    }
+    if (is_busy(why)) {
+        hd_error("process %u can't be asked now: it answers as many others as it can at once", pid);
+        return UCC_ERR_NO_RESOURCE;
     }
     hd_error("process %u can't be asked: %s", pid, strerror(why));
     return UCC_ERR_NO_RESOURCE;
@@ -339,11 +348,43 @@ static ucc_status_t connect_to(job_t *job, hd_ask_kind_t of, uint32_t pid, hd_lo
     return status;
 }
 
+/* Does it close the last connection without a word? */
+static bool is_turned_away(const job_t *job) {
+    enum { MS = 200 };
+    struct pollfd wait = {.fd = job->link[job->n_links - 1].fd, .events = POLLIN};
+    char word;
+    if (poll(&wait, 1, MS) != 1) {
+        return false;
+    }
+    ssize_t got = recv(wait.fd, &word, sizeof(word), MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && is_busy(errno));
+}
+
+/* As connect_to, and again while that process is busy with others. */
+static ucc_status_t connect_patiently(job_t *job, hd_ask_kind_t of, uint32_t pid) {
+    enum { TIMES = 40, MS = 50 };
+    ucc_status_t status = UCC_OK;
+    for (int i = 0; i < TIMES; i++) {
+        status = connect_to(job, of, pid, HD_LOG_ERROR);
+        if (status == UCC_OK && is_turned_away(job)) {
+            close(job->link[--job->n_links].fd);
+            status = UCC_ERR_NO_MESSAGE;
+            errno = EPIPE;
+        }
+        if (status != UCC_ERR_NO_MESSAGE || !is_busy(errno)) {
+            break;
+        }
+        poll(NULL, 0, MS);
+        errno = EPIPE;
+    }
+    return status;
+}
+
 /* The process that the caller has named. */
 static ucc_status_t ask_first(job_t *job) {
     int why = ECONNREFUSED;
     for (int of = 0; of < HD_ASK_KINDS; of++) {
-        ucc_status_t status = connect_to(job, (hd_ask_kind_t)of, job->pid, HD_LOG_ERROR);
+        ucc_status_t status = connect_patiently(job, (hd_ask_kind_t)of, job->pid);
         if (status != UCC_OK && status != UCC_ERR_NO_MESSAGE) {
             return status;
         }

@@ -361,6 +361,17 @@ static int dial(unsigned long of) {
     return fd;
 }
 
+/* Until it is one of those that are not turned away: who has asked before may not have gone yet. */
+static int dial_and_stay(unsigned long of) {
+    int fd = dial(of);
+    for (struct pollfd wait = {.fd = fd, .events = POLLIN}; poll(&wait, 1, 200) != 0;
+         wait.fd = fd) {
+        close(fd);
+        fd = dial(of);
+    }
+    return fd;
+}
+
 /* Is this taken for a question? If not, the process closes the connection, without an answer. */
 static bool is_refused(unsigned long of, const void *bytes, size_t n) {
     char answer[512];
@@ -412,6 +423,12 @@ static int ask_badly(const process_t *process, void *arg) {
         }
         right = says(pid[0], lines) && right;
         right = says((unsigned long)getpid(), lines) && right; /* it waits for its own answer */
+        ucc_status_t status;
+        int last = dial_and_stay(pid[0]); /* as many as it takes at once */
+        free(ask(pid[0], &status));
+        right = status == UCC_ERR_NO_RESOURCE && right;
+        close(last);
+        right = says(pid[0], lines) && right;
         for (uint32_t i = 0; i < HD_ASKERS - 1; i++) {
             close(idle[i]);
         }
