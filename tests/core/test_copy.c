@@ -93,6 +93,24 @@ Test(copy, long_copies_of_several_walks_and_their_rest) {
     }
 }
 
+/* Around the size from which the C library's copy is taken again. */
+Test(copy, of_a_megabyte_and_its_neighbours) {
+    enum { MIB = 1 << 20 };
+    unsigned char *from = malloc(MIB + 64), *to = malloc(MIB + 64);
+
+    for (size_t i = 0; i < MIB + 64; i++) {
+        from[i] = (unsigned char)(i * 31 + i / 251);
+    }
+    for (size_t bytes = MIB - 1; bytes <= MIB + 1; bytes++) {
+        memset(to, GUARD, MIB + 64);
+        hd_copy(to + 7, from + 3, bytes, HD_STORES_PLAIN);
+        cr_assert_eq(memcmp(to + 7, from + 3, bytes), 0, "%zu bytes", bytes);
+        cr_assert(to[6] == GUARD && to[7 + bytes] == GUARD, "%zu bytes", bytes);
+    }
+    free(from);
+    free(to);
+}
+
 Test(copy, nothing_and_onto_itself) {
     unsigned char byte = 7;
 
@@ -132,7 +150,8 @@ Test(copy, one_source_to_several_destinations) {
     static const uint32_t none = MANY;
 
     for (int isa = 0; isa < HD_ISA_LAST; isa++) {
-        for (int stores = 0; stores < 2 && hd_isa_force((hd_isa_t)isa); stores++) {
+        for (int stores = 0; stores <= HD_STORES_STREAMING && hd_isa_force((hd_isa_t)isa);
+             stores++) {
             for (uint32_t m = 1; m <= MANY; m++) {
                 for (size_t bytes = 1; bytes < 5000; bytes += 97) {
                     one_to_many(m, mixed, (uint32_t)bytes % (m + 1), bytes, (hd_stores_t)stores);

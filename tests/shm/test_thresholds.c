@@ -40,3 +40,20 @@ Test(thresholds, results_stream_past_caches_that_would_not_hold_them) {
     cr_assert_eq(streaming_min(four, 5), 8 * MIB);
     cr_assert_gt(streaming_min(none, 2), 0);
 }
+
+static uint32_t plain_most(size_t streaming) {
+    hd_group_t group = {.n = 2};
+    hd_plan_thresholds(&group, &(hd_group_config_t){.streaming_min = streaming});
+    return group.plain_most;
+}
+
+/* Where they stream, vectors have no say; else as far as a core's own cache goes. */
+Test(thresholds, copies_by_vectors_end_before_streaming_begins) {
+    uint32_t own = plain_most(SIZE_MAX);
+    cr_assert_geq(own, 1 << 16);
+    cr_assert_eq(plain_most((size_t)own + 1), own);
+    cr_assert_eq(plain_most(own), own - 1);
+    cr_assert_eq(plain_most(1000), 999);
+    cr_assert_eq(plain_most(1), 0);
+    cr_assert_eq(plain_most(0), 0);
+}
