@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/isa.h"
+#include "core/sanitizer.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -72,7 +73,7 @@ TARGET_AVX2 static inline void plain_avx2(char *dst, const char *src) {
         size_t first = hd_copy_gap(dst), last = bytes - HD_COPY_LINE;                              \
         size_t pairs = (last - first) / PAIR, end = first + pairs * PAIR;                          \
         _line(dst, src);                                                                           \
-        if (((uintptr_t)dst - (uintptr_t)src) % PAGE < PAGE / 2) {                                 \
+        if (((uintptr_t)dst - (uintptr_t)src - 1) % PAGE < PAGE / 2) {                             \
             for (size_t at = end; at != first;) {                                                  \
                 at -= PAIR;                                                                        \
                 _line(dst + at + HD_COPY_LINE, src + at + HD_COPY_LINE);                           \
@@ -241,22 +242,14 @@ static void stream_two(char *dst, char *dst2, const char *src, size_t bytes) {
     memcpy(dst2 + tail, src + tail, bytes - tail);
 }
 
-void hd_copy_long(void *dst, const void *src, size_t bytes) {
-    if (bytes < MOST_VECTORS) {
-        copy_vectors(dst, src, bytes);
-    } else {
-        memcpy(dst, src, bytes);
-    }
-}
-
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores) {
     if (bytes == 0 || dst == src) {
         return;
     }
     switch (stores) {
     case HD_STORES_PLAIN:
-        if (bytes >= HD_COPY_LONG) {
-            hd_copy_long(dst, src, bytes);
+        if (bytes >= HD_COPY_LONG && bytes < MOST_VECTORS && !hd_sanitizer_checks_copies) {
+            copy_vectors(dst, src, bytes);
             break;
         }
         /* fall through */

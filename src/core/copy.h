@@ -30,9 +30,8 @@ typedef enum hd_stores { HD_STORES_PLAIN, HD_STORES_STRING, HD_STORES_STREAMING 
 
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores);
 
-/* By plain stores, of HD_COPY_LONG bytes and more. Below, memcpy has vectors itself. */
+/* Bytes from which plain stores are vectors of ours. Below, memcpy has vectors itself. */
 enum { HD_COPY_LONG = 2048 };
-void hd_copy_long(void *dst, const void *src, size_t bytes);
 
 /* To every dst[j] + dst_offset (bytes), j < m, except those that are src itself. The source is read
  * from memory once. */

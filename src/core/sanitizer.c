@@ -7,11 +7,12 @@
 #include <stdint.h>
 #include <string.h>
 
-bool hd_sanitizer_watches;
+bool hd_sanitizer_watches, hd_sanitizer_checks_copies;
 const char hd_sanitizer_callbacks = 0;
 
 __attribute__((weak)) void __tsan_acquire(void *object);
 __attribute__((weak)) void __tsan_release(void *object);
+__attribute__((weak)) void __asan_init(void);
 
 void hd_sanitizer_acquire(const void *object) {
     if (hd_sanitizer_watches) {
@@ -78,4 +79,5 @@ __attribute__((constructor)) static void look(void) {
         hd_sanitizer_watches = true;
         turn_away();
     }
+    hd_sanitizer_checks_copies = !HD_BUILT_FOR_ASAN && __asan_init;
 }

@@ -1,5 +1,6 @@
 /*
- * What ThreadSanitizer of a user's program is told, by a library that was built without it.
+ * What ThreadSanitizer of a user's program is told, by a library that was built without it; and what
+ * AddressSanitizer may look at.
  *
  * Such a library's stores and loads are invisible to it, and so is the order that a collective
  * makes among its callers: everything that is separated by a barrier would be reported as a race.
@@ -34,9 +35,21 @@
 #define HD_BUILT_FOR_TSAN 0
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#define HD_BUILT_FOR_ASAN 1
+#elif defined(__has_feature)
+#define HD_BUILT_FOR_ASAN __has_feature(address_sanitizer)
+#else
+#define HD_BUILT_FOR_ASAN 0
+#endif
+
 /* Whether the runtime of ThreadSanitizer is in this process, and this library is built without. Set
  * when the library is loaded. */
 extern bool hd_sanitizer_watches;
+
+/* Whether that of AddressSanitizer is: then it checks what memcpy is given in this library, which is
+ * built without. Likewise. */
+extern bool hd_sanitizer_checks_copies;
 
 /* Both do nothing where nobody watches. */
 void hd_sanitizer_acquire(const void *object);

@@ -2,6 +2,7 @@
 #include "../support/deadline.h"
 #include "../support/processes.h"
 #include "../support/world.h"
+#include "../support/ucx_losses.h"
 #include "net/internal.h"
 #include "span/span.h"
 #include "team/team.h"

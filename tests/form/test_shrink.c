@@ -2,6 +2,7 @@
 #include "../support/deadline.h"
 #include "../support/processes.h"
 #include "../support/world.h"
+#include "../support/ucx_losses.h"
 
 #include <criterion/criterion.h>
 #include <heddle/drafts_names.h>

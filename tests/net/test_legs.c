@@ -2,6 +2,7 @@
  * teams that end, and the net itself, opened by many threads at once. */
 #include "../support/deadline.h"
 #include "../support/nodes.h"
+#include "../support/ucx_losses.h"
 #include "core/log.h"
 #include "net/internal.h"
 

@@ -1,6 +1,5 @@
 /* nodes.c: see nodes.h. */
 #include "nodes.h"
-#include "ucx_losses.h"
 
 #include "deadline.h"
 #include "team/team.h"

@@ -9,7 +9,6 @@
  */
 #define _GNU_SOURCE
 #include "processes.h"
-#include "ucx_losses.h"
 #include "deadline.h"
 #include "random.h"
 
