@@ -1382,12 +1382,13 @@ static int starts_after_the_other_has_left(const process_t *process, void *arg) 
         process_barrier(process);
     } else {
         ucc_coll_req_h request;
-        ucc_coll_args_t args = {.mask = how == 2 ? UCC_COLL_ARGS_FIELD_TAG : 0,
-                                .tag = 7,
-                                .coll_type = UCC_COLL_TYPE_ALLREDUCE,
-                                .src.info = {src, how == 1 ? sizeof(src) : 8, UCC_DT_UINT8},
-                                .dst.info = {dst, how == 1 ? sizeof(src) : 8, UCC_DT_UINT8},
-                                .op = UCC_OP_SUM};
+        ucc_coll_args_t args = {
+            .mask = how == 2 ? UCC_COLL_ARGS_FIELD_TAG : 0,
+            .tag = 7,
+            .coll_type = UCC_COLL_TYPE_ALLREDUCE,
+            .src.info = {src, how == 1 ? sizeof(src) : 8, UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST},
+            .dst.info = {dst, how == 1 ? sizeof(src) : 8, UCC_DT_UINT8, UCC_MEMORY_TYPE_HOST},
+            .op = UCC_OP_SUM};
         process_barrier(process);
         must(ucc_collective_init(&args, &request, heddle_ep_team(sub)), "init");
         ucc_status_t posted = ucc_collective_post(request); /* which may know by now */

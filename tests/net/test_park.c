@@ -26,8 +26,9 @@ Test(net_park, the_end_of_one_is_not_taken_for_that_of_another_of_like_numbers) 
     tl->team = team;
     for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
         for (uint64_t number = AROUND; number < NUMBERS; number++) {
-            const hd_net_key_t key = {
-                .class = kinds[kind].class, .number = number, .ordinal = kinds[kind].ordinal};
+            const hd_net_key_t key = {.class = (uint8_t)kinds[kind].class,
+                                      .number = number,
+                                      .ordinal = kinds[kind].ordinal};
             close_one(team, &key);
             cr_assert(hd_park_was_closed(tl, &key, 0));
             for (uint64_t k = number - AROUND; k < number + AROUND; k++) {

@@ -19,7 +19,7 @@ enum { PAGE = 4096, HUGE = 2 << 20 };
 
 static void limit(int what, rlim_t to) {
     struct rlimit limit = {to, to};
-    cr_assert_eq(setrlimit(what, &limit), 0);
+    cr_assert_eq(setrlimit((__rlimit_resource_t)what, &limit), 0);
 }
 
 Test(heap, blocks_are_aligned_apart_and_found) {

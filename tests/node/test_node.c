@@ -928,7 +928,7 @@ Test(node, where_sockets_are_forbidden_there_is_no_door) {
 static int inherit(hd_node_t *a, hd_node_t *of_process, hd_node_offer_t *offer,
                    hd_node_fetch_t *fetch, hd_node_peer_t *peer, uint32_t open_before) {
     hd_node_segment_t segment;
-    hd_node_t *mine;
+    hd_node_t *mine = NULL;
     hd_node_peer_t *other;
     bool fine = descriptors() == open_before;
     fine = fine && hd_node_peer_state(peer) == HD_NODE_INHERITED;
@@ -944,7 +944,9 @@ static int inherit(hd_node_t *a, hd_node_t *of_process, hd_node_offer_t *offer,
     fine = fine && !hd_node_is_same(mine->address.door, of_process->address.door);
     hd_node_leave(of_process);
     hd_node_close(a);
-    hd_node_leave(mine);
+    if (mine) {
+        hd_node_leave(mine);
+    }
     return fine && descriptors() == open_before ? 0 : 1;
 }
 

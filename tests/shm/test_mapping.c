@@ -323,7 +323,7 @@ static void with_limit(int what, rlim_t bytes, bool good) {
     struct rlimit limit = {bytes, bytes};
     setenv("HEDDLE_DEBUG_MAPPINGS", "near", 1);
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
-    cr_assert_eq(setrlimit(what, &limit), 0);
+    cr_assert_eq(setrlimit((__rlimit_resource_t)what, &limit), 0);
     cr_assert_eq(heddle_run(N, use_all, &failures) == UCC_OK, good);
     cr_assert_eq(failures, 0);
 }
