@@ -175,8 +175,12 @@ static uint8_t stores_of(const hd_group_t *group, const hd_work_row_t *row, cons
     if (bytes >= group->streaming_min) {
         return HD_STORES_STREAMING;
     }
-    /* reductions are written by vectors, in windows that stay in the first cache level */
-    return row->reducing || copied(&hd_coll[call->type], bytes, n) <= group->plain_most
+    /* reductions are written by vectors, in windows that stay in the first cache level; and of much
+     * more than a core's own caches hold, reading what is overwritten is no longer what takes the
+     * time */
+    enum { MUCH = 4 };
+    size_t each = copied(&hd_coll[call->type], bytes, n);
+    return row->reducing || each <= group->plain_most || each >= MUCH * (size_t)group->plain_most
                ? HD_STORES_PLAIN
                : HD_STORES_STRING;
 }

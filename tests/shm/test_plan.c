@@ -92,6 +92,6 @@ Test(plan, of_an_outer_stages_work_goes_by_its_own_row) {
     cr_assert_eq(plan.slices, 7);
     cr_assert_eq(plan.window, (1 << 20) / 4);
     cr_assert_eq(plan.naming, HD_NAMED_IN_ARRAYS, "among few as well, since there is a tree");
-    cr_assert_eq(plan.stores, HD_STORES_STRING);
+    cr_assert_eq(plan.stores, HD_STORES_PLAIN);
     hd_home_unpin(&op.group->home);
 }
