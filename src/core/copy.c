@@ -36,7 +36,8 @@ static size_t min_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* ---- whole lines: dst is a multiple of a line, and so is bytes ---- */
+/* ---- vectors: plain stores anywhere; streaming ones of whole lines, where dst is a multiple of a
+ * line, and so is bytes ---- */
 
 #if defined(__x86_64__)
 
@@ -44,7 +45,6 @@ static size_t min_size(size_t a, size_t b) {
 #define TARGET_AVX2   __attribute__((target("avx2")))
 #define TARGET_AVX512 __attribute__((target("avx512f")))
 
-/* Anywhere, by plain stores. */
 static inline void plain_base(char *dst, const char *src) {
     __m128i a = _mm_loadu_si128((const __m128i_u *)(const void *)src);
     __m128i b = _mm_loadu_si128((const __m128i_u *)(const void *)(src + 16));

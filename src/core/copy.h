@@ -4,12 +4,12 @@
  *
  * Plain stores leave the data in the caches of the core that copies. String instructions, by which
  * C libraries copy more than a few KiB, are slower where source or destination lies in a core's own
- * caches or in another one's, by up to half of the time; and faster by as much at times where a line
- * of the destination would have to come from further away only to be overwritten. Streaming (non-temporal)
- * stores go past the caches: a line that is written whole need not be read first, and nothing is
- * evicted for it. They win, by up to half of the time, where the data would not stay in the caches
- * anyway, and cost several times as much where they would. Which is the case only the caller can
- * know.
+ * caches or in another one's, by up to half of the time; and faster by as much at times where a
+ * line of the destination would have to come from further away only to be overwritten. Streaming
+ * (non-temporal) stores go past the caches: a line that is written whole need not be read first,
+ * and nothing is evicted for it. They win, by up to half of the time, where the data would not stay
+ * in the caches anyway, and cost several times as much where they would. Which is the case only the
+ * caller can know.
  *
  * A release store does not order streaming stores. Whoever asked for them calls hd_copy_fence()
  * before it publishes that the data are there: once per chunk, not once per copy.

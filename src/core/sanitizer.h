@@ -1,6 +1,6 @@
 /*
- * What ThreadSanitizer of a user's program is told, by a library that was built without it; and what
- * AddressSanitizer may look at.
+ * What ThreadSanitizer of a user's program is told, by a library that was built without it; and
+ * what AddressSanitizer may look at.
  *
  * Such a library's stores and loads are invisible to it, and so is the order that a collective
  * makes among its callers: everything that is separated by a barrier would be reported as a race.
@@ -47,8 +47,8 @@
  * when the library is loaded. */
 extern bool hd_sanitizer_watches;
 
-/* Whether that of AddressSanitizer is: then it checks what memcpy is given in this library, which is
- * built without. Likewise. */
+/* Whether the runtime of AddressSanitizer is in this process, and this library is built without: it
+ * checks what memcpy is given then. Set when the library is loaded. */
 extern bool hd_sanitizer_checks_copies;
 
 /* Both do nothing where nobody watches. */

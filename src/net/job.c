@@ -285,7 +285,7 @@ static void clear(job_t *job) {
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-/* It has taken the connection, and closed it at once. */
+/* Has the process that was asked taken the connection, and closed it at once? */
 static bool is_busy(int why) {
     return why == EPIPE || why == ECONNRESET;
 }

@@ -31,8 +31,6 @@
 
 #include "core/copy.h"
 
-#include <string.h>
-
 size_t hd_put_offset(const hd_op_t *op, const uint8_t *buffer) {
     return (size_t)(buffer - (const uint8_t *)op->group->region[op->place.me].address);
 }

@@ -58,9 +58,10 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     group->near_above = (uint32_t)least(config->staged_max, staged);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
-    size_t outgrown = hd_plan_streaming_min(hd_topo_get(), group->n);
+    const hd_topo_t *topo = hd_topo_get();
+    size_t outgrown = hd_plan_streaming_min(topo, group->n);
     group->streaming_min = automatic ? outgrown : config->streaming_min;
-    size_t plain = least(own_cache(hd_topo_get()) / BUFFERS, UINT32_MAX);
+    size_t plain = least(own_cache(topo) / BUFFERS, UINT32_MAX);
     group->plain_most =
         (uint32_t)(group->streaming_min ? least(plain, group->streaming_min - 1) : 0);
 }

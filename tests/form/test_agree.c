@@ -1,8 +1,8 @@
 /* test_agree.c: all endpoints that are left agree on bits, and on who has failed. */
 #include "../support/deadline.h"
 #include "../support/processes.h"
-#include "../support/world.h"
 #include "../support/ucx_losses.h"
+#include "../support/world.h"
 #include "net/internal.h"
 #include "span/span.h"
 #include "team/team.h"

@@ -4,8 +4,8 @@
  */
 #include "../support/deadline.h"
 #include "../support/processes.h"
-#include "../support/world.h"
 #include "../support/ucx_losses.h"
+#include "../support/world.h"
 #include "core/log.h"
 #include "net/internal.h"
 #include "form/internal.h"

@@ -1,8 +1,8 @@
 /* test_shrink.c: what is left of a team of several processes becomes a team. */
 #include "../support/deadline.h"
 #include "../support/processes.h"
-#include "../support/world.h"
 #include "../support/ucx_losses.h"
+#include "../support/world.h"
 
 #include <criterion/criterion.h>
 #include <heddle/drafts_names.h>
