@@ -3,6 +3,7 @@
 
 #include "core/log.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -49,6 +50,10 @@ static void take(int number, siginfo_t *info, void *context) {
 static void install(void) {
     struct sigaction mine = {.sa_sigaction = take,
                              .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
+    Dl_info module; /* which stays, as the handler does; a program itself needs no keeping */
+    if (dladdr((void *)take, &module) && module.dli_fname) {
+        (void)dlopen(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    }
     sigemptyset(&mine.sa_mask);
     installed = sigaction(SIGBUS, NULL, &before) == 0 && sigaction(SIGBUS, &mine, NULL) == 0;
 }

@@ -89,14 +89,17 @@ const char *hd_xpmem_open(void) {
         hd_fork_guard(&xpmem.lock); /* not under it: fork.h */
     }
     pthread_mutex_lock(&xpmem.lock);
-    if (!xpmem.asked || xpmem.forks != hd_forks()) {
+    bool asks = !xpmem.asked || xpmem.forks != hd_forks();
+    if (asks) {
         xpmem.why = make();
         xpmem.asked = true;
         xpmem.forks = hd_forks();
-        hd_debug("XPMEM: %s", xpmem.why ? xpmem.why : "other processes can attach this one");
     }
     const char *why = xpmem.why;
     pthread_mutex_unlock(&xpmem.lock);
+    if (asks) {
+        hd_debug("XPMEM: %s", why ? why : "other processes can attach this one");
+    }
     return why;
 }
 
