@@ -359,9 +359,9 @@ typedef struct hd_group_config {
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
     size_t pull_min;
     bool two_sided, check;
+    uint8_t xpmem;           /* hd_cfg_xpmem_t */
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */
-    int xpmem;               /* hd_cfg_xpmem_t */
     uint64_t stall, timeout; /* ticks; 0: never */
     uint32_t staging_min;    /* bytes of a member's staging slot, at least; a multiple of a line */
     uint32_t slices;         /* most slices of an exchange, if there are fewer members */
