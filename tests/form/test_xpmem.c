@@ -29,6 +29,7 @@ enum { WRONG, NEAR }; /* values of a process */
 
 typedef struct way {
     bool without_device[2], refuses[2]; /* by process: it has none; it attaches nothing */
+    bool heaps[2];                      /* its buffers lie in heaps */
     const char *xpmem[2];               /* its setting; NULL: the default */
 } way_t;
 
@@ -36,7 +37,7 @@ static void set_out(const process_t *process, const way_t *way) {
     uint32_t p = process->me % 2;
     hd_xpmem_library = STAND_IN;
     hd_xpmem_device = way && way->without_device[p] ? "/nonexistent" : "/dev/null";
-    setenv("TEST_HEAPS", "shared", 1);
+    setenv("TEST_HEAPS", way && way->heaps[p] ? "all" : "shared", 1);
     if (way && way->refuses[p]) {
         setenv("STAND_IN", "attach", 1);
     }
@@ -83,6 +84,10 @@ Test(xpmem, so_are_those_of_four) {
 
 Test(xpmem, so_are_those_of_two_with_several_endpoints) {
     cr_expect_gt(conforms(shape_even(2, 3), (way_t){0}), 0);
+}
+
+Test(xpmem, so_are_those_of_one_with_heaps_and_one_without) {
+    cr_expect_gt(conforms(shape_even(2, 1), (way_t){.heaps = {true, false}}), 0);
 }
 
 Test(xpmem, a_process_without_the_device_keeps_all_far) {
