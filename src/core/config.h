@@ -85,6 +85,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_REPRODUCIBLE,     /* choice: hd_cfg_reproducible_t */
     HD_CFG_LIB_TEAM_IDS,         /* choice: hd_cfg_team_ids_t */
     HD_CFG_LIB_NODE,             /* bool */
+    HD_CFG_LIB_XPMEM,            /* choice: hd_cfg_xpmem_t */
     HD_CFG_LIB_NET,              /* bool */
     HD_CFG_LIB_NET_LIBRARY,      /* string: file, or empty */
     HD_CFG_LIB_NET_SHM,          /* bool */
@@ -164,6 +165,8 @@ typedef enum hd_cfg_tree {
     HD_CFG_TREE_NUMBER,
     HD_CFG_TREE_TOPOLOGY
 } hd_cfg_tree_t;
+
+typedef enum hd_cfg_xpmem { HD_CFG_XPMEM_AUTO, HD_CFG_XPMEM_YES, HD_CFG_XPMEM_NO } hd_cfg_xpmem_t;
 
 /* One row of the table. */
 typedef struct hd_config_variable {

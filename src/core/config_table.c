@@ -297,6 +297,17 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                              "Whether the processes of a team that live on one machine share "
                              "memory instead of using the network: see docs/processes.md. "
                              "The same in all processes."},
+    [HD_CFG_LIB_XPMEM] = {.scope = HD_CFG_SCOPE_LIB,
+                          .type = HD_CFG_CHOICE,
+                          .name = "XPMEM",
+                          .value = "auto",
+                          .words = "auto,y,n",
+                          .meaning =
+                              "Whether processes of one machine attach each other's memory by "
+                              "XPMEM, so that large data go between any buffers by one copy: see "
+                              "docs/processes.md. auto: if /dev/xpmem and libxpmem.so.0 are "
+                              "there; y: with a warning if they are not. A process with n keeps "
+                              "the others from that in its teams."},
     [HD_CFG_LIB_NET] = {.scope = HD_CFG_SCOPE_LIB,
                         .type = HD_CFG_BOOL,
                         .name = "NET",

@@ -57,10 +57,25 @@ static void look(hd_heap_fetches_t *fetches, hd_reach_t *reach) {
     }
 }
 
+/* A block of another process's addresses: its name is all that it takes. */
+static void attach(hd_reach_t *reach, const hd_reach_slot_t *slot) {
+    const char *why;
+    hd_heap_view_t *view = hd_heap_view_attach(slot->name, slot->bytes, &why);
+    if (!view) {
+        hd_info("buffers of another process stay far: by XPMEM, %s", why);
+        hd_reach_miss(reach, slot->slot, why);
+    }
+    hd_reach_give(reach, slot->slot, view);
+}
+
 bool hd_heaps_fetch(hd_heap_fetches_t *fetches, hd_reach_t *reach, hd_node_t *node,
                     hd_heap_owner_fn owner, void *arg) {
     hd_reach_slot_t slot;
     while (hd_reach_take(reach, &slot)) {
+        if (slot.is_block) {
+            attach(reach, &slot);
+            continue;
+        }
         hd_heap_view_t *view = hd_heap_view_find(slot.name); /* another team may have it */
         if (view || !ask(fetches, &slot, node, owner(arg, slot.process))) {
             if (!view) {

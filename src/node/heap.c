@@ -70,6 +70,15 @@ static void inherited(hd_fork_hook_t *self) {
         hd_free(heaps[i].piece);
     }
     atomic_store_explicit(&hd_heaps.first, n, memory_order_relaxed);
+    for (hd_heap_view_t **at = &views; *at;) {
+        hd_heap_view_t *view = *at;
+        if (view->permit) { /* its users, who are inherited, drop it */
+            view->base = NULL;
+            *at = view->next;
+        } else {
+            at = &view->next;
+        }
+    }
 }
 
 /* Not under the lock: fork.h. */
@@ -440,6 +449,25 @@ hd_heap_view_t *hd_heap_view_map(const uint64_t name[2], const hd_node_segment_t
     return view;
 }
 
+hd_heap_view_t *hd_heap_view_attach(const uint64_t name[2], size_t bytes, const char **why) {
+    watch_forks();
+    hd_heap_view_t *view = hd_heap_view_find(name);
+    hd_heap_view_t *made = view ? NULL : hd_alloc(HD_LINE, sizeof(*made));
+    hd_xpmem_t xpmem;
+    *why = view ? NULL : made ? hd_xpmem_attach(name, bytes, &xpmem) : "there is no memory for it";
+    if (view || *why) { /* two threads that come at once have it twice, which does no harm */
+        hd_free(made);
+        return view;
+    }
+    *made = (hd_heap_view_t){.base = xpmem.base, .bytes = bytes, .permit = xpmem.permit, .uses = 1};
+    memcpy(made->name, name, sizeof(made->name));
+    pthread_mutex_lock(&lock);
+    made->next = views;
+    views = made;
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
 void hd_heap_view_drop(hd_heap_view_t *view) {
     pthread_mutex_lock(&lock);
     bool last = --view->uses == 0;
@@ -450,8 +478,12 @@ void hd_heap_view_drop(hd_heap_view_t *view) {
         }
     }
     pthread_mutex_unlock(&lock);
-    if (last) {
+    if (last && view->permit && view->base) {
+        hd_xpmem_detach(&(hd_xpmem_t){.base = view->base, .permit = view->permit});
+    } else if (last && view->base) {
         munmap(view->base, view->bytes);
+    }
+    if (last) {
         hd_free(view);
     }
 }

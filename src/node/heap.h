@@ -5,7 +5,8 @@
  *           of the memory between two uses is nobody's business but this file's: a heap stays
  *           where it is until the process ends, so an offset always means the same byte.
  *   VIEW    a heap of another process, as it is mapped here: once, whoever uses it. It stays valid
- *           memory, whatever its owner does, until nobody here uses it any more.
+ *           memory, whatever its owner does, until nobody here uses it any more. A block of
+ *           another process's addresses (xpmem.h) is one, too, but vanishes with its owner.
  *
  * Whoever has a connection with this process (node.h) may fetch any of its heaps by its name; the
  * connection says that it is a process of the same user and job.
@@ -18,6 +19,7 @@
 #define HD_NODE_HEAP_H
 
 #include "node/segment.h"
+#include "node/xpmem.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -77,8 +79,9 @@ void hd_heap_name(uint32_t heap, uint64_t name[2]);
 bool hd_heap_segment(const uint64_t name[2], hd_node_segment_t *segment);
 
 typedef struct hd_heap_view {
-    uint8_t *base;
+    uint8_t *base; /* NULL: inherited, and not there */
     size_t bytes;
+    int64_t permit; /* of XPMEM; 0: it is a heap's */
     uint64_t name[2];
     uint32_t uses; /* under the heaps' lock */
     struct hd_heap_view *next;
@@ -89,7 +92,9 @@ hd_heap_view_t *hd_heap_view_find(const uint64_t name[2]);
 /* Maps the segment of a heap of that name, or finds it mapped. NULL: it can't be mapped (logged).
  * The segment stays the caller's. */
 hd_heap_view_t *hd_heap_view_map(const uint64_t name[2], const hd_node_segment_t *segment);
-/* As many as the two before; the last one unmaps it. */
+/* Attaches the block of that name, or finds it attached; NULL: *why it can't be, a constant. */
+hd_heap_view_t *hd_heap_view_attach(const uint64_t name[2], size_t bytes, const char **why);
+/* As many as those before; the last one unmaps it. */
 void hd_heap_view_drop(hd_heap_view_t *view);
 
 #endif

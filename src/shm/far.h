@@ -98,6 +98,7 @@ struct hd_far {
      * in reach? */
     _Atomic uint64_t decided;
     ucc_status_t nearness;      /* as hd_near_begins returns it */
+    bool vanishes;              /* it is near, and some buffers vanish with their process */
     _Atomic size_t near_window; /* how the work is cut then: as each member writes it */
     _Atomic uint32_t near_slices;
     hd_call_t *shown; /* by member: calls of other processes' members; NULL: none yet */

@@ -280,6 +280,7 @@ hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t n,
     bool fits = group->charter->n == n;
     agreed.stall = config->stall;
     agreed.timeout = config->timeout;
+    agreed.xpmem = config->xpmem; /* each process's own */
     agreed.processes = config->processes;
     agreed.process = config->process;
     agreed.number = config->number;
@@ -455,6 +456,7 @@ ucc_status_t hd_group_seal(hd_group_t *group) {
     }
     if (group->apart) {
         hd_pull_try(group);
+        hd_reach_open(group->reach, group->config.xpmem);
     }
     group->static_arrival = group->arrival == HD_CFG_ARRIVAL_STATIC || (settled && group->n > 1);
     return hd_board_set_topology(group->board, group->by_topology);

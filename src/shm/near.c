@@ -13,6 +13,12 @@
  * Of a v type, a member also shows its counts and displacements, as they are read by whoever copies
  * (hd_work_rows): calls of other processes are made up of those.
  *
+ * Buffers that lie in no heap are near by XPMEM, where all processes have it: a process shows its
+ * memory in blocks of addresses (node/xpmem.h), which are heaps but for two things. They vanish
+ * when their owner ends, so that units run caught (core/fault.h); and what devices have, or a
+ * program keeps for itself, the kernel does not let others have, so that a buffer is looked at
+ * before it is shown.
+ *
  * Cancelling differs from the engine's in that a process may die while one of its threads has
  * claimed units: these never finish. A member says that it is INSIDE before it claims anything, and
  * that it is not when that is finished. Who cancels closes the slices; then it waits until all
@@ -22,6 +28,8 @@
  */
 #include "shm/near.h"
 
+#include "core/copy.h"
+#include "core/fault.h"
 #include "shm/claim.h"
 #include "shm/leaning.h"
 #include "shm/reach.h"
@@ -178,11 +186,20 @@ static size_t extent_of(const hd_op_t *op, uint8_t extent) {
     return coll_of(op)->vector ? call->total : call->bytes * op->place.n;
 }
 
+/* A buffer in no heap: where others may attach it. Not for reductions of users, which can't be left
+ * in the middle if that memory vanishes. */
+static uint64_t word_of_block(const hd_op_t *op, const void *at, size_t bytes) {
+    hd_reach_t *reach = op->group->reach;
+    bool can = hd_reach_has_blocks(reach) && !op->call.exclusive && hd_pull_is_open(at, bytes);
+    return can ? hd_reach_word_of_block(reach, at, bytes) : HD_REACH_FAR;
+}
+
 static uint64_t word_of(const hd_op_t *op, const void *at, size_t bytes) {
     if (!at && !coll_of(op)->vector) {
         return 0;
     }
-    return bytes == SIZE_MAX ? HD_REACH_FAR : hd_reach_word(op->group->reach, at, bytes);
+    uint64_t word = bytes == SIZE_MAX ? HD_REACH_FAR : hd_reach_word(op->group->reach, at, bytes);
+    return word == HD_REACH_FAR && bytes != SIZE_MAX ? word_of_block(op, at, bytes) : word;
 }
 
 /* Where the buffers are that others may work on. */
@@ -190,7 +207,7 @@ static hd_near_t buffers_of(const hd_op_t *op, const hd_far_t *far, const extent
     const hd_coll_t *coll = coll_of(op);
     uint32_t me = op->place.me;
     bool is_root = op->call.is_root;
-    hd_near_t near = {.reach = hd_reach_slots(op->group->reach)};
+    hd_near_t near = {.reach = hd_reach_usable(op->group->reach)};
     /* what my lane takes along is nobody's to read */
     bool read = hd_holds(coll->source_at, is_root, me) && op->plan.regime == HD_REGIME_DIRECT;
     bool written = coll->bcast || hd_holds(coll->result_at, is_root, me);
@@ -342,6 +359,7 @@ static void decide(const hd_op_t *op, hd_far_t *far) {
     need_t need = need_of(op, slice, &reach);
     far->nearness = UCC_INPROGRESS;
     if (!need.far && (need.slots & ~reach) == 0) {
+        far->vanishes = (need.slots & hd_reach_attached(op->group->reach)) != 0;
         far->nearness = translate_all(op, far, slice);
         if (far->nearness != UCC_OK) {
             hd_engine_note_failure(op->exchange, op->place.k, far->nearness);
@@ -392,13 +410,32 @@ ucc_status_t hd_near_begins(hd_op_t *op, hd_far_t *far) {
 
 /* --- working ---------------------------------------------------------------------------------- */
 
+/* What a step works with. */
+typedef struct step {
+    hd_work_t work;
+    bool is_inside; /* from the first unit that it finds to its end */
+    bool catches;   /* units may touch memory that vanishes ... */
+    sigset_t mask;  /* ... inside: the thread's signals */
+} step_t;
+
+/* Units of one slice that were claimed. */
+typedef struct chunk {
+    hd_op_t *op;
+    const hd_work_t *work;
+    uint32_t slice, first, taken;
+} chunk_t;
+
 /* See the head of this file. */
-static void enter(const hd_op_t *op) {
+static void enter(const hd_op_t *op, step_t *step) {
     hd_shared_t *shared = op->place.member->shared;
     /* relaxed: published by the claims that follow. Several threads may use this endpoint */
     atomic_fetch_add_explicit(&shared->inside, 1, memory_order_relaxed);
     atomic_store_explicit(&shared->at_work, 1, memory_order_relaxed); /* for people */
     hd_delay_point();
+    if (step->catches) {
+        hd_fault_enter(&step->mask);
+    }
+    step->is_inside = true;
 }
 
 static void leave(const hd_op_t *op) {
@@ -409,12 +446,6 @@ static void leave(const hd_op_t *op) {
     atomic_fetch_sub_explicit(&shared->inside, 1, memory_order_release);
     hd_bell_ring(&op->group->home.bell); /* who waits for units, or cancels */
 }
-
-/* What a step works with. */
-typedef struct step {
-    hd_work_t work;
-    bool is_inside; /* from the first unit that it finds to its end */
-} step_t;
 
 static void finish(hd_op_t *op, uint32_t s, hd_slice_t *slice, uint32_t taken) {
     uint32_t units = slice->units; /* while it is pinned */
@@ -430,22 +461,44 @@ static void finish(hd_op_t *op, uint32_t s, hd_slice_t *slice, uint32_t taken) {
     }
 }
 
+static void run_chunk(void *arg) {
+    const chunk_t *chunk = arg;
+    for (uint32_t i = 0; i < chunk->taken; i++) {
+        ucc_status_t status = hd_work_run(chunk->op, chunk->work, chunk->slice, chunk->first + i);
+        if (status != UCC_OK) {
+            hd_engine_note_failure(chunk->op->exchange, chunk->op->place.k, status);
+        }
+    }
+}
+
+/* Some of the buffers are memory of others, which vanishes when those end: then the exchange has
+ * failed, as it would have by the news of that. */
+static void run_chunk_caught(chunk_t *chunk) {
+    void *where;
+    if (!hd_fault_run(run_chunk, chunk, &where)) {
+        hd_copy_fence(); /* what was written by streaming stores, before it is called finished */
+        hd_error("%s: there is no memory at %p any more, where another process has its buffers",
+                 hd_op_type_name(chunk->op), where);
+        hd_engine_note_failure(chunk->op->exchange, chunk->op->place.k, UCC_ERR_IO_ERROR);
+    }
+}
+
 /* By who is inside. */
-static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s) {
+static bool work_on_claimed(hd_op_t *op, const hd_work_t *work, uint32_t s, bool catches) {
     hd_slice_t *slice = &work->slice[s];
-    uint32_t unit, taken = hd_slice_claim(op, slice, &unit);
+    chunk_t chunk = {.op = op, .work = work, .slice = s};
+    uint32_t taken = chunk.taken = hd_slice_claim(op, slice, &chunk.first);
     if (!taken) {
         return false;
     }
     uint64_t began = hd_trace_is_on() ? hd_ticks() : 0;
-    for (uint32_t i = 0; i < taken; i++) {
-        ucc_status_t status = hd_work_run(op, work, s, unit + i);
-        if (status != UCC_OK) {
-            hd_engine_note_failure(op->exchange, op->place.k, status);
-        }
+    if (catches) {
+        run_chunk_caught(&chunk);
+    } else {
+        run_chunk(&chunk);
     }
     if (began) {
-        hd_trace_chunk(op, began, s, unit, taken);
+        hd_trace_chunk(op, began, s, chunk.first, taken);
     }
     finish(op, s, slice, taken);
     return true;
@@ -460,7 +513,7 @@ typedef struct turn {
 
 static void take_turn(void *arg) {
     turn_t *turn = arg;
-    turn->worked = work_on_claimed(turn->op, turn->work, turn->slice);
+    turn->worked = work_on_claimed(turn->op, turn->work, turn->slice, false);
 }
 
 /* The user's reduction did not return: its unit counts as finished, and failed. */
@@ -494,11 +547,10 @@ static bool work_on(hd_op_t *op, step_t *step, uint32_t s) {
         return false;
     }
     if (!step->is_inside) {
-        enter(op);
-        step->is_inside = true;
+        enter(op, step);
     }
     return op->call.exclusive ? work_exclusively(op, &step->work, s)
-                              : work_on_claimed(op, &step->work, s);
+                              : work_on_claimed(op, &step->work, s, step->catches);
 }
 
 /* Few members: my slice, then what the others have left of theirs; over when every slice says
@@ -570,9 +622,13 @@ static ucc_status_t work_deep(hd_op_t *op, step_t *step) {
 }
 
 ucc_status_t hd_near_work(hd_op_t *op) {
-    step_t step = {.work = hd_far_of(op)->work};
+    const hd_far_t *far = hd_far_of(op);
+    step_t step = {.work = far->work, .catches = far->vanishes};
     step.work.slice = slices_of(op)->slice;
     ucc_status_t status = hd_op_is_flat(op) ? work_flat(op, &step) : work_deep(op, &step);
+    if (step.is_inside && step.catches) {
+        hd_fault_leave(&step.mask);
+    }
     if (step.is_inside) {
         leave(op);
     }

@@ -1,5 +1,7 @@
 /* reach.h: which heaps (node/heap.h) the members of a group have their buffers in, by numbers that
  * all its mappings know, and which of them this mapping reaches. near.c works on such buffers.
+ * Where processes can attach each other's memory, a BLOCK of a process's addresses (node/xpmem.h)
+ * is another such place, for buffers that lie in no heap.
  *
  * A heap has a SLOT in a table that all mappings share: its owner takes one when a member first
  * shows a buffer there (hd_reach_word). Whoever meets a slot that it does not reach asks for it
@@ -25,6 +27,7 @@ enum {
 /* A slot that is wanted: whose heap it is. */
 typedef struct hd_reach_slot {
     uint32_t slot, process; /* process: number of its mapping */
+    bool is_block;          /* not a heap */
     uint64_t name[2];
     size_t bytes;
 } hd_reach_slot_t;
@@ -37,8 +40,18 @@ void hd_reach_destroy(hd_reach_t *reach);
 
 /* Where so many bytes are. HD_REACH_FAR: not all in one heap of this process. */
 uint64_t hd_reach_word(hd_reach_t *reach, const void *address, size_t bytes);
-/* The slots that this mapping reaches, as bits. */
+/* Once, when its processes are known: has them attach each other's memory, if this one can and
+ * wants to (hd_cfg_xpmem_t). Else, it shows no block, and reaches none. */
+void hd_reach_open(hd_reach_t *reach, int xpmem);
+/* The same in a block of this process, if it is in no heap, and others can attach that; it must be
+ * memory that the kernel lets others have (hd_pull_is_open). */
+uint64_t hd_reach_word_of_block(hd_reach_t *reach, const void *address, size_t bytes);
+bool hd_reach_has_blocks(const hd_reach_t *reach);
+/* The slots that this mapping reaches, as bits; those of them that are other processes' blocks,
+ * which vanish when their owner ends; and those that can be used now. */
 uint64_t hd_reach_slots(const hd_reach_t *reach);
+uint64_t hd_reach_attached(const hd_reach_t *reach);
+uint64_t hd_reach_usable(const hd_reach_t *reach);
 static inline uint64_t hd_reach_bit(uint64_t word) {
     return UINT64_C(1) << (word >> HD_REACH_SHIFT) % HD_REACH_SLOTS;
 }
@@ -63,6 +76,9 @@ void hd_reach_give(hd_reach_t *reach, uint32_t slot, hd_heap_view_t *view);
 void hd_reach_miss(hd_reach_t *reach, uint32_t slot, const char *why);
 /* For people: how it is about heaps of that mapping's process. Any thread. */
 void hd_reach_say(const hd_reach_t *reach, uint32_t process, hd_text_t *text);
+/* The same about its blocks: if there can be some; else, why not. */
+void hd_reach_say_blocks(const hd_reach_t *reach, uint32_t process, hd_text_t *text);
+void hd_reach_say_none(const hd_reach_t *reach, hd_text_t *text);
 
 /* The process of that mapping has ended: none of its threads will do anything any more. */
 void hd_reach_lose(hd_reach_t *reach, uint32_t process);

@@ -359,6 +359,7 @@ typedef struct hd_group_config {
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
     size_t pull_min;
     bool two_sided, check;
+    uint8_t xpmem;           /* hd_cfg_xpmem_t */
     int arrival;             /* hd_cfg_arrival_t */
     int tree;                /* hd_cfg_tree_t */
     uint64_t stall, timeout; /* ticks; 0: never */

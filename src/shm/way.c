@@ -17,8 +17,10 @@ bool hd_group_way(const hd_group_t *group, uint32_t process, hd_text_t *text) {
         hd_text_add(text, "far: windows (the team has processes of other hosts)");
         return true;
     }
+    hd_reach_say_blocks(group->reach, mapping, text);
     hd_reach_say(group->reach, mapping, text);
     hd_text_add(text, "; ");
     hd_pull_say(group, group->mapping.number, text);
+    hd_reach_say_none(group->reach, text);
     return true;
 }

@@ -20,6 +20,7 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .check = lib->check,
         .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),
         .tree = hd_config_choice(c, HD_CFG_LIB_TREE),
+        .xpmem = (uint8_t)hd_config_choice(c, HD_CFG_LIB_XPMEM),
         .stall = lib->stall,
         .timeout = lib->timeout,
         .mappings = lib->mappings != HD_CFG_MAPPINGS_ONE && n > 1 ? n : 0,

@@ -398,8 +398,8 @@ static void *thread(void *arg) {
     live(side, ep, local, b);
     pthread_barrier_wait(&side->meet);
     heddle_leave(ep);
-    heddle_free(b.src);
-    heddle_free(b.dst);
+    heaps_free(b.src);
+    heaps_free(b.dst);
     return NULL;
 }
 

@@ -557,8 +557,8 @@ static void *thread(void *arg) {
         heddle_leave(e.team);
     }
     heddle_leave(e.first);
-    heddle_free(e.src);
-    heddle_free(e.dst);
+    heaps_free(e.src);
+    heaps_free(e.dst);
     return NULL;
 }
 

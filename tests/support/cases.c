@@ -256,7 +256,7 @@ static void regions_free(region_t *regions, uint32_t n) {
         if (regions[i].mirror != NULL) {
             case_memory->put(regions[i].mirror);
         }
-        heddle_free(regions[i].memory);
+        heaps_free(regions[i].memory);
         free(regions[i].wanted);
         free(regions[i].given);
     }

@@ -164,8 +164,8 @@ void one_sided_close(one_sided_t *w) {
         free(e->all);
         must(ucc_context_destroy(e->context), "ucc_context_destroy");
         must(ucc_finalize(e->lib), "ucc_finalize");
-        heddle_free(e->src);
-        heddle_free(e->dst);
+        heaps_free(e->src);
+        heaps_free(e->dst);
         free(e->work);
     }
     if (w->board && !w->params.board) {

@@ -288,13 +288,13 @@ static void expect_ways(const char *environment, unsigned n, const char *const t
 }
 
 Test(processes, info_tells_of_processes_that_share_memory_what_is_near_and_what_is_far) {
-    expect_ways("HEDDLE_NODE=y HEDDLE_PULL_MIN=inf", 3,
+    expect_ways("HEDDLE_NODE=y HEDDLE_XPMEM=n HEDDLE_PULL_MIN=inf", 3,
                 (const char *[]){"large data to process 0 (host ", "large data to process 2 (host ",
                                  ": near where all buffers lie in heaps (",
                                  " of its 1 mapped); far: windows (not by the kernel: "
-                                 "PULL_MIN=inf)\n",
+                                 "PULL_MIN=inf); not by xpmem: XPMEM=n\n",
                                  NULL}); /* how many are mapped by then, nobody says */
-    expect_ways("HEDDLE_NODE=y", 2,
+    expect_ways("HEDDLE_NODE=y HEDDLE_XPMEM=n", 2,
                 (const char *[]){") from process 1: near where all",
                                  ") from process 0: near where all", "); far: ", NULL});
 }

@@ -1,0 +1,98 @@
+/* fault.c: see fault.h. */
+#include "core/fault.h"
+
+#include "core/log.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <string.h>
+
+typedef struct way_out {
+    sigjmp_buf back;
+    void *where;
+} way_out_t;
+
+/* The calling thread's; NULL: it runs no such work. initial-exec: a handler reads it, which must
+ * not allocate. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) way_out_t *volatile way_out;
+static struct sigaction before; /* constant once the handler is there */
+static bool installed;
+
+/* As if there were no handler of ours. */
+static void pass_on(int number, siginfo_t *info, void *context) {
+    if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(number, info, context);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else if (before.sa_handler == SIG_DFL || info->si_code > 0) { /* a fault is not ignored */
+        struct sigaction end = {.sa_handler = SIG_DFL};
+        sigaction(number, &end, NULL);
+        if (info->si_code <= 0) { /* sent by somebody: a fault comes again by itself */
+            raise(number);
+        }
+    }
+}
+
+static void take(int number, siginfo_t *info, void *context) {
+    way_out_t *out = way_out;
+    /* Not where memory is broken (BUS_MCEERR_AR): that page is lost, whosever it is. */
+    if (!out || info->si_code != BUS_ADRERR) {
+        pass_on(number, info, context);
+        return;
+    }
+    way_out = NULL;
+    out->where = info->si_addr;
+    siglongjmp(out->back, 1);
+}
+
+static void install(void) {
+    struct sigaction mine = {.sa_sigaction = take,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
+    Dl_info module; /* which stays, as the handler does; a program itself needs no keeping */
+    if (dladdr((void *)take, &module) && module.dli_fname) {
+        (void)dlopen(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+    sigemptyset(&mine.sa_mask);
+    installed = sigaction(SIGBUS, NULL, &before) == 0 && sigaction(SIGBUS, &mine, NULL) == 0;
+}
+
+bool hd_fault_install(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install);
+    return installed && hd_fault_catches();
+}
+
+bool hd_fault_catches(void) {
+    struct sigaction now;
+    return sigaction(SIGBUS, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+           now.sa_sigaction == take;
+}
+
+void hd_fault_enter(sigset_t *mask) {
+    sigset_t fault;
+    sigemptyset(&fault);
+    sigaddset(&fault, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &fault, mask);
+}
+
+void hd_fault_leave(const sigset_t *mask) {
+    pthread_sigmask(SIG_SETMASK, mask, NULL);
+}
+
+/* A function of its own: nothing of its caller's lives in registers that a jump would restore. */
+__attribute__((noinline)) bool hd_fault_run(void (*work)(void *arg), void *arg, void **where) {
+    way_out_t out = {.where = NULL};
+    if (sigsetjmp(out.back, 0)) {
+        *where = out.where;
+        return false;
+    }
+    way_out = &out;
+    /* both: the handler, on this thread, must find work between them */
+    atomic_signal_fence(memory_order_seq_cst);
+    work(arg);
+    atomic_signal_fence(memory_order_seq_cst);
+    way_out = NULL;
+    return true;
+}
