@@ -90,7 +90,7 @@ static void *make_group(void *arg) {
         group = hd_group_create(team->n, &config);
         status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
     }
-    if (!group && (f->roll.together || (f->process && hd_roll_has_node(&f->roll)))) {
+    if (!group && f->roll.kin && (f->roll.together || (f->process && hd_roll_has_node(&f->roll)))) {
         hd_kin_fail(f->roll.kin, status); /* the other processes have theirs */
     }
     if (!group) {

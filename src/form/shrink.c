@@ -205,6 +205,7 @@ static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team)
         hd_origin_keep(origin);
         hd_reach_t reach = hd_form_reach_of(source->group);
         reach.scope = source->crossing ? NULL : hd_kin_scope(source->group);
+        reach.nodes = NULL;
         status = hd_form_take_list(team, &reach, &list, me);
     }
     if (f->scope) {
