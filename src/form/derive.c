@@ -120,8 +120,6 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const hd_list_t *list, ucc_tea
         return status;
     }
     if (parent->crossing) {
-        known.reach.nodes = NULL;
-        known.reach.scope = NULL;
         known.net = parent->crossing->net;
         known.origin = parent->crossing->wire;
     } else if (known.reach.scope) {

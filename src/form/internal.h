@@ -139,8 +139,8 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_l
  * tells the others. */
 typedef struct hd_refusal {
     hd_group_t *scope;
-    uint64_t wire;
-    uint32_t processes, mine; /* of the team; this one's number */
+    uint64_t wire;            /* or the name of what the processes of a node share */
+    uint32_t processes, mine; /* of the team, or of its node; this one's number */
     ucc_status_t why;
 } hd_refusal_t;
 void hd_form_refuse_sharing(const hd_refusal_t *refusal);
@@ -168,8 +168,10 @@ bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
 
 /* Tells the other processes of a team, unless somebody of this one, which has that meeting, has. */
 void hd_form_tell_refusal(hd_meeting_t *meeting, const hd_refusal_t *refusal);
-/* Sets how many processes the members of a list live in, and the number of this one among them. */
-void hd_form_count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal);
+/* Sets which processes share memory among the members of a list, how many they are, and the number
+ * of this one among them. wire: the team's. */
+void hd_form_find_sharers(const hd_reach_t *of, const hd_list_t *list, uint64_t wire,
+                          hd_refusal_t *refusal);
 
 /* A set whose members make teams of lists of themselves. */
 typedef struct hd_known {

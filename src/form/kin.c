@@ -457,6 +457,15 @@ static void end_birth(hd_kin_t *kin, ucc_status_t status) {
     kin->birth = NULL;
 }
 
+/* Whoever forms the team has a reference to it, too. */
+static void leave_scope(hd_kin_t *kin) {
+    hd_group_t *scope = kin->scope;
+    pthread_mutex_lock(&kin->lock); /* who names the late ones reads it */
+    kin->scope = NULL;
+    pthread_mutex_unlock(&kin->lock);
+    hd_home_unpin(&scope->home);
+}
+
 /* Nobody comes to it any more: its descriptors are closed. */
 static void end_sharing(hd_kin_t *kin) {
     pthread_mutex_lock(&kin->lock);
@@ -641,6 +650,9 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
     kin->status = begin(kin, params->scope, params->declines);
     if (kin->status < 0 && kin->birth) {
         end_birth(kin, kin->status);
+    }
+    if (params->declines && kin->scope) {
+        leave_scope(kin);
     }
     return kin;
 }
@@ -827,11 +839,7 @@ hd_group_t *hd_kin_found(hd_kin_t *kin) {
     hd_assert(kin->status == UCC_OK && !kin->found);
     kin->found = true;
     if (kin->scope && !kin->birth && kin_of(kin->scope)->of_node) {
-        hd_group_t *scope = kin->scope;
-        pthread_mutex_lock(&kin->lock); /* who names the late ones reads it */
-        kin->scope = NULL;
-        pthread_mutex_unlock(&kin->lock);
-        hd_home_unpin(&scope->home); /* whoever forms the team has a reference */
+        leave_scope(kin);
     }
     atomic_fetch_add_explicit(&kin->refs, 1, memory_order_relaxed); /* the caller has one */
     kin->group->kin = &kin->memory;

@@ -46,6 +46,10 @@ static bool does_without(hd_forming_t *f, const hd_kin_t *kin) {
     if (!f->process || !kin || !hd_kin_all_lack(kin)) {
         return false;
     }
+    if (f->ahead || f->joins_ahead) { /* it may form for long, and keeps nothing of the parent's */
+        hd_home_unpin(&f->scope->home);
+        f->scope = NULL;
+    }
     f->not_shared = hd_kin_obstacle(kin);
     f->roll.nodes = f->node_span ? f->roll.nodes : f->roll.span->processes;
     f->step = STEP_MEET;

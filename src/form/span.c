@@ -60,6 +60,11 @@ static uint32_t in_scope(const hd_reach_t *of, uint32_t process) {
     return nodes ? i : process;
 }
 
+/* Names what the processes of a node share, which is known by the lowest of them. */
+static uint64_t name_of_node(uint64_t wire, uint32_t nodes, uint32_t lowest) {
+    return nodes > 1 ? hd_hash_mix(wire, lowest) : wire;
+}
+
 /* Those of the team's processes that share memory, as far as is known: all, or a node's. */
 static ucc_status_t take_kin(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list) {
     hd_forming_t *f = team->forming;
@@ -109,9 +114,8 @@ static ucc_status_t take_nodes(ucc_team_h team, const hd_reach_t *of, const hd_l
     if (!hd_roll_has_node(roll)) {
         return UCC_OK;
     }
-    f->node_wire = f->wire;
+    f->node_wire = name_of_node(f->wire, roll->nodes, node_of[span->mine]);
     if (roll->nodes > 1) {
-        f->node_wire = hd_hash_mix(f->wire, node_of[span->mine]);
         f->node_span = hd_roll_node_span(roll, span);
     }
     return roll->nodes > 1 && !f->node_span ? UCC_ERR_NO_MEMORY : take_kin(team, of, list);
@@ -170,9 +174,35 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_l
     return of->nodes ? take_nodes(team, of, list) : UCC_OK;
 }
 
+/* There is no memory for a span of theirs. */
+void hd_form_find_sharers(const hd_reach_t *of, const hd_list_t *list, uint64_t wire,
+                          hd_refusal_t *refusal) {
+    const hd_span_t *span = of->span, *node = of->nodes ? of->nodes->span : NULL;
+    uint32_t processes = 0, lowest = 0, others = 0;
+    for (uint32_t i = 0; span && i < list->n; i++) { /* they are numbered by their first members */
+        uint64_t member = list->at(list->entries, i);
+        uint32_t p = span->process_of[member], j = 0;
+        while (span->process_of[list->at(list->entries, j)] != p) {
+            j++;
+        }
+        bool here = !node || node->process_of[member] == node->mine;
+        others += !here;
+        if (j == i && here) {
+            lowest = refusal->processes == 0 ? processes : lowest;
+            refusal->mine = p == span->mine ? refusal->processes : refusal->mine;
+            refusal->processes++;
+        }
+        processes += j == i;
+    }
+    refusal->wire = name_of_node(wire, others ? 2 : 1, lowest);
+}
+
 void hd_form_refuse_sharing(const hd_refusal_t *refusal) {
     uint64_t name[2];
     hd_kin_name(refusal->wire, name);
+    if (refusal->processes < 2) {
+        return; /* there is nobody to tell */
+    }
     hd_birth_t *birth = hd_birth_come(refusal->scope, name, refusal->processes);
     if (birth) {
         hd_birth_say(refusal->scope, birth, refusal->mine, refusal->why, false);
@@ -253,8 +283,10 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_span_config(team->lib, team->sync_type);
     bool mixed = hd_roll_is_mixed(&f->roll), shared = hd_roll_has_node(&f->roll) && f->roll.kin;
-    const hd_node_claim_t nodes = {
-        .node_of = mixed ? f->roll.node_of : NULL, .agreed = f->roll.all, .has = shared};
+    const hd_node_claim_t nodes = {.node_of = mixed ? f->roll.node_of : NULL,
+                                   .agreed = f->roll.all,
+                                   .has = shared,
+                                   .vetoes = f->ahead || f->joins_ahead};
     if (f->roll.node_of && !nodes.agreed) {
         say_obstacles(f, shared);
     }

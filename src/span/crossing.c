@@ -219,7 +219,8 @@ static hd_tally_t *make_tally(const hd_span_t *span, const hd_node_claim_t *clai
         here += claim->node_of[p] == claim->node_of[span->mine];
     }
     tally->has = claim->has;
-    tally->word[span->mine] = claim->has || here == 1; /* alone, it lacks nothing */
+    bool has = claim->has || here == 1; /* alone, it lacks nothing */
+    tally->word[span->mine] = claim->vetoes ? HD_NODE_VETOES : has ? HD_NODE_HAS : HD_NODE_LACKS;
     tally->claimed = make_nodes(span, claim->node_of);
     if (!tally->claimed) {
         free_tally(tally);
@@ -228,11 +229,12 @@ static hd_tally_t *make_tally(const hd_span_t *span, const hd_node_claim_t *clai
     return tally;
 }
 
-/* Do all processes of this one's node have its memory? */
+/* Do all processes of this one's node have its memory, and does nobody veto that? */
 static bool shares(const hd_tally_t *tally, uint32_t n, uint32_t p) {
     bool all = true;
-    for (uint32_t q = 0; q < n; q++) {
-        all = all && (tally->node_of[q] != tally->node_of[p] || tally->word[q]);
+    for (uint32_t q = 0; q < n && all; q++) {
+        bool beside = tally->node_of[q] == tally->node_of[p];
+        all = beside ? tally->word[q] == HD_NODE_HAS : tally->word[q] != HD_NODE_VETOES;
     }
     return all;
 }
@@ -288,7 +290,7 @@ static bool step_hello(hd_leg_t *leg);
  * further lane a barrier and the words. Nobody reads the words. A message may come when its team is
  * gone, so they are static and serve all teams; in each lane one thread at a time uses them. */
 static void set_hello(hd_crossing_t *crossing, uint32_t i) {
-    enum { LANES = 8 };
+    enum { LANES = 8, WORD = sizeof(uint64_t) };
     static struct { uint64_t given, taken; } words[LANES];
     hd_leg_t *leg = &crossing->hello;
     uint32_t lane = i / 2;
@@ -315,8 +317,8 @@ static void set_hello(hd_crossing_t *crossing, uint32_t i) {
         leg->call.give = &crossing->tally->data[crossing->span->mine];
         leg->call.take = crossing->tally->data;
     }
-    leg->plan = i || crossing->tally ? (hd_net_plan_t){.algorithm = HD_NET_DIRECT}
-                                     : hd_net_plan_of(crossing->team, &leg->call, 0);
+    leg->plan = i ? (hd_net_plan_t){.algorithm = HD_NET_DIRECT}
+                  : hd_net_plan_of(crossing->team, &leg->call, crossing->tally ? WORD : 0);
 }
 
 /* The greeting is over: the group is ready, or fails. */

@@ -169,11 +169,13 @@ typedef struct hd_ferry_block {
     alignas(HD_LINE_PAIR) struct hd_ferry_block *next;
 } hd_ferry_block_t;
 
+typedef enum hd_node_word { HD_NODE_LACKS = 0, HD_NODE_HAS, HD_NODE_VETOES } hd_node_word_t;
+
 /* What processes tell as they greet: whether they share memory with those of their node. */
 typedef struct hd_tally {
     hd_nodes_t *claimed; /* the nodes, if all can */
     bool has;            /* this process does */
-    uint64_t *word;      /* by process: 1: it does; 0: it does not */
+    uint64_t *word;      /* by process: hd_node_word_t */
     hd_net_piece_t *piece;
     hd_net_data_t *data;
     uint32_t *node_of; /* by process */
@@ -258,6 +260,9 @@ typedef struct hd_node_claim {
      * they greet: those of a node share it if each has it, else they are nodes of their own. */
     bool agreed;
     bool has; /* the group is the node's; else it is this process's */
+    /* not agreed: operations begin before the greeting is over, as of a team without nodes; the
+     * process does not have its node's memory, and nobody may */
+    bool vetoes;
 } hd_node_claim_t;
 
 /* Makes a crossing and hangs it on a group that nobody has joined yet. process: the span's

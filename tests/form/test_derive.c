@@ -52,15 +52,31 @@ static made_t all_of(const world_t *world) {
     return made;
 }
 
+/* How members make a team: all of the parent say whether they take part; or only they call. */
+typedef enum by { BY_PARENT, BY_LIST, WAYS } by_t;
+static by_t by;
+
+/* An endpoint of the parent's team begins, or takes no part (*team is NULL then). */
+static ucc_status_t begin_one(ucc_team_h parent, uint32_t included, ucc_team_h *team) {
+    uint64_t list[32], *entries = list, n = 0;
+    for (uint32_t i = 0; i < 32; i++) {
+        list[n] = i;
+        n += included >> i & 1;
+    }
+    *team = NULL;
+    if (by == BY_PARENT) {
+        return ucc_team_create_from_parent(parent->ep, included >> parent->ep & 1, parent, team);
+    }
+    bool in = included >> parent->ep & 1;
+    return in ? ucc_create_team_from_eps(parent, &entries, n, team) : UCC_OK;
+}
+
 /* Those of the parent's members whose bits are set, by their numbers there, begin a team. */
 static made_t begin(const world_t *world, const made_t *parent, uint32_t included) {
     made_t made = {.size = (uint32_t)__builtin_popcount(included)};
     for (uint32_t k = 0; k < world_count(world); k++) {
-        uint32_t ep = parent->team[k] ? parent->team[k]->ep : 0;
         if (parent->team[k]) {
-            must(
-                ucc_team_create_from_parent(ep, included >> ep & 1, parent->team[k], &made.team[k]),
-                "ucc_team_create_from_parent");
+            must(begin_one(parent->team[k], included, &made.team[k]), "a team of members");
         }
     }
     return made;
@@ -270,8 +286,16 @@ static int make_some(const process_t *process, void *arg) {
     return !ok;
 }
 
+/* In all ways. */
 static bool runs(const shape_t *shape, int (*work)(const process_t *, void *), void *arg) {
-    return processes_run(shape, SECONDS, work, arg).ok;
+    bool ok = true;
+    for (by = BY_PARENT; ok && by < WAYS; by++) {
+        ok = processes_run(shape, SECONDS, work, arg).ok;
+        if (!ok) {
+            fprintf(stderr, "by %s\n", by == BY_PARENT ? "a parent" : "a list");
+        }
+    }
+    return ok;
 }
 
 Test(derive, members_of_a_team_with_nodes_share_memory_node_by_node) {
@@ -400,6 +424,54 @@ Test(derive, who_leaves_the_parent_is_not_kept_there_by_its_members) {
     cr_assert(runs(&shape, leave_the_parent, NULL));
 }
 
+/* --- ahead of others -------------------------------------------------------------------------- */
+
+/* Teams that are used before all have come use the network, and wait for nobody to be made: process
+ * me comes to all of them before it uses one, the last ones first if it is odd. */
+static int go_ahead(const process_t *process, void *arg) {
+    static const uint32_t list[][4] = {{0, 1, 2, 3}, {3, 1, 2, 0}, {0, 2, 0, 0}, {1, 3, 0, 0}};
+    static const uint32_t n[] = {4, 4, 2, 2};
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
+    heddle_group_t *group;
+    heddle_ep_t *ep, *sub[4] = {NULL};
+    bool ok = true;
+    (void)arg;
+    use_nodes();
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    must(heddle_barrier(ep), "heddle_barrier");
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t i = process->me % 2 ? 3 - k : k;
+        bool in = n[i] == 4 || list[i][0] == process->me || list[i][1] == process->me;
+        must(in ? heddle_subset(ep, list[i], n[i], &sub[i]) : UCC_OK, "heddle_subset");
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t one[300], sum[300] = {0};
+        for (uint32_t j = 0; j < 300; j++) {
+            one[j] = j + process->me;
+        }
+        if (sub[i]) {
+            must(heddle_allreduce(sub[i], one, sum, 300, UCC_DT_UINT64, UCC_OP_SUM), "allreduce");
+            uint64_t all = n[i] == 4 ? 6 : list[i][0] + list[i][1];
+            for (uint32_t j = 0; j < 300; j++) {
+                ok &= sum[j] == (uint64_t)j * n[i] + all;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        must(sub[i] ? heddle_leave(sub[i]) : UCC_OK, "heddle_leave");
+    }
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    return !ok;
+}
+
+Test(derive, teams_that_are_used_before_all_have_come_do_without_shared_memory) {
+    shape_t shape = shape_even(4, 1);
+    cr_assert(processes_run(&shape, SECONDS, go_ahead, NULL).ok);
+}
+
 /* --- one that can't share --------------------------------------------------------------------- */
 
 static void lack_segments(void) {
@@ -484,9 +556,11 @@ static int lose_one(const process_t *process, void *arg) {
         kill(getpid(), SIGKILL);
     }
     made_t made = {.size = 4};
-    ucc_status_t status = ucc_team_create_from_parent(process->me, 1, parent.team[0], made.team);
-    must(status == UCC_OK || way == KILLED_EARLY ? UCC_OK : status, "ucc_team_create_from_parent");
-    ucc_status_t wanted = way == DESTROYED ? UCC_ERR_NOT_FOUND : HEDDLE_ERR_ABORTED;
+    ucc_status_t status = begin_one(parent.team[0], 0xf, made.team);
+    must(status == UCC_OK || way == KILLED_EARLY ? UCC_OK : status, "a team of members");
+    ucc_status_t wanted = way == DESTROYED  ? UCC_ERR_NOT_FOUND
+                          : by == BY_PARENT ? HEDDLE_ERR_ABORTED
+                                            : UCC_OK; /* a list's members need no parent */
     if (way != KILLED_EARLY) {
         hold(process, made.team[0]);
         process_barrier(process);
@@ -543,15 +617,41 @@ Test(derive, a_parent_that_fails_while_they_share_fails_all) {
 
 /* --- without memory --------------------------------------------------------------------------- */
 
+/* Who could not begin may not have been able to tell the others, who then need not wait. */
+static ucc_status_t drive_unless_refused(const process_t *process, const world_t *world,
+                                         made_t *made) {
+    ucc_status_t result = UCC_INPROGRESS;
+    deadline_t deadline = deadline_start("a team of members to form with little memory");
+    while (result == UCC_INPROGRESS && !process_get(process, VICTIM, 2)) {
+        result = UCC_OK;
+        for (uint32_t k = 0; k < world_count(world); k++) {
+            ucc_status_t status = made->team[k] ? ucc_team_create_test(made->team[k]) : UCC_OK;
+            result = status != UCC_OK && result >= 0 ? status : result;
+        }
+        deadline_poll(&deadline);
+    }
+    return result;
+}
+
 /* The victim has memory for so many allocations more. All have the team, or none; or somebody who
  * has it hears that it has failed. */
 static int make_with_little(const process_t *process, void *arg) {
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
     world_t *world = open_world(process);
-    made_t parent = all_of(world), made = begin(world, &parent, 0x1f);
-    bool victim = process->me == VICTIM, all = true;
-    hd_alloc_fail_after(victim ? *(const long *)arg : -1);
-    ucc_status_t status = drive(world, &made);
+    made_t parent = all_of(world), made = {.size = 5};
+    bool victim = process->me == VICTIM, all = true, early = by == BY_LIST;
+    ucc_status_t status = UCC_OK, began = UCC_OK;
+    hd_alloc_fail_after(victim && early ? *(const long *)arg : -1);
+    for (uint32_t k = 0; k < world_count(world); k++) {
+        status = begin_one(parent.team[k], 0x1f, &made.team[k]);
+        began = status == UCC_OK ? began : status;
+    }
+    if (victim && !early) { /* who can't even begin may try again: others wait */
+        hd_alloc_fail_after(*(const long *)arg);
+    }
+    process_set(process, 2, began != UCC_OK);
+    status = drive_unless_refused(process, world, &made);
+    status = began == UCC_OK ? status : began;
     hd_alloc_fail_after(-1);
     process_set(process, 0, status == UCC_OK);
     process_barrier(process);
@@ -573,11 +673,13 @@ static int make_with_little(const process_t *process, void *arg) {
 
 Test(derive, with_little_memory_in_one_process_all_have_the_team_or_none) {
     shape_t shape = {.processes = 4, .endpoints = {1, 1, 2, 1}};
-    uint32_t formed = 0;
-    for (long n = 0; n < 200 && formed < 2; n += n < 24 ? 1 : 7) {
-        outcome_t outcome = processes_run(&shape, SECONDS, make_with_little, &n);
-        cr_assert(outcome.ok, "with %ld allocations", n);
-        formed += outcome.value[0][1] != 0;
+    for (by = BY_PARENT; by < WAYS; by++) {
+        uint32_t formed = 0;
+        for (long n = by == BY_LIST; n < 200 && formed < 2; n += n < 24 ? 1 : 7) {
+            outcome_t outcome = processes_run(&shape, SECONDS, make_with_little, &n);
+            cr_assert(outcome.ok, "with %ld allocations, by %d", n, (int)by);
+            formed += outcome.value[0][1] != 0;
+        }
+        cr_assert_gt(formed, 0);
     }
-    cr_assert_gt(formed, 0);
 }
