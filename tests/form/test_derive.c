@@ -386,6 +386,40 @@ Test(derive, those_that_were_made_make_others_and_may_go_before_them) {
     cr_assert(runs(&shape, make_of_made, NULL));
 }
 
+/* Of those of one node, and of what is left of them when one is killed. */
+static int make_of_one_node(const process_t *process, void *arg) {
+    world_t *world = open_world(process);
+    made_t parent = all_of(world), node = begin(world, &parent, 0x15);
+    bool ok = drive(world, &node) == UCC_OK && works(world, &node);
+    (void)arg;
+    if (one_of(world, &node)) {
+        made_t some = begin(world, &node, 6), left = {.size = 2};
+        ok = ok && drive(world, &some) == UCC_OK && works(world, &some);
+        destroy(world, &some);
+        ok = ok && nodes_of(world, &node) == 0 && works(world, &node);
+        setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+        if (process->me == 4) {
+            kill(getpid(), SIGKILL);
+        }
+        deadline_t deadline = deadline_start("the loss to be known");
+        while (hd_group_poisoned(node.team[0]->group) == UCC_OK) {
+            deadline_poll(&deadline);
+        }
+        must(heddle_team_shrink(node.team[0], &left.team[0]), "heddle_team_shrink");
+        ok = ok && drive(world, &left) == UCC_OK && works(world, &left);
+        destroy(world, &left);
+        destroy(world, &node);
+    }
+    world_destroy(world);
+    return !ok;
+}
+
+Test(derive, those_of_one_node_make_others_and_lose_one_as_if_there_were_no_other_node) {
+    shape_t shape = shape_even(5, 1);
+    shape.doomed = 1u << 4;
+    cr_assert(runs(&shape, make_of_one_node, NULL));
+}
+
 /* Others hear that a process has left the parent, although a team of its members is still there. */
 static int leave_the_parent(const process_t *process, void *arg) {
     world_t *world = open_world(process);
