@@ -159,6 +159,7 @@ void hd_form_drop(ucc_team_h team) {
         hd_home_unpin(&f->scope->home);
     }
     hd_free(f->kin_process);
+    hd_free(f->node_span);
     if (f->owns_memory) {
         hd_free_part(f->memory, f->bytes);
     }

@@ -30,8 +30,8 @@ typedef enum hd_form_step {
  * notice (threads/meet.h). */
 struct hd_forming {
     hd_form_step_t step;
-    /* Without an exchange, only the label, span and net of the roll are set, and `all` is NULL. A
-     * team in one process has no span. Whoever makes the group gives span and net to its
+    /* Without an exchange, only the label, span, net and nodes of the roll are set, and `all` is
+     * NULL. A team in one process has no span. Whoever makes the group gives span and net to its
      * crossing. */
     hd_roll_t roll;
     hd_group_config_t group_config; /* the roll's */
@@ -41,11 +41,17 @@ struct hd_forming {
      * known yet, or no memory. */
     hd_obstacle_t *obstacle;
     uint64_t wire; /* names a team of several processes */
-    /* Of a team in several processes that share memory, made of members of a set: a reference to
-     * the group in whose memory it is formed, and its processes. NULL, both: it is none of
-     * these. */
+    /* Of a team in several processes that share memory, or of which some do, made of members of a
+     * set: a reference to the group in whose memory it is formed, and its processes. NULL, both: it
+     * is none of these. */
     hd_group_t *scope;
     hd_kin_process_t *kin_process;
+    /* Likewise, if the set has several nodes: the span of those of this process's, by their numbers
+     * there, NULL: all are; and the name of the memory that they share. The roll has the nodes,
+     * and the processes tell each other which of them share memory as they greet (span.h). */
+    hd_span_t *node_span;
+    uint64_t node_wire;
+    hd_obstacle_t not_shared; /* why those don't */
     /* STEP_SPLIT of a parent whose processes share memory: to which this endpoint came, and by what
      * number */
     hd_birth_t *birth;
@@ -116,21 +122,25 @@ typedef struct hd_reach {
     const hd_kin_process_t *kin;
     hd_group_t *scope;
     const hd_obstacle_t *obstacle; /* likewise, if they don't: why not; NULL: not known */
+    /* If some share memory: the nodes. Then kin and scope are those of this process's node, by its
+     * numbers. NULL: there are none. */
+    const hd_nodes_t *nodes;
 } hd_reach_t;
 
 hd_reach_t hd_form_reach_of(const hd_group_t *group);
 /* Sets the team's size, this endpoint's number and label, and, if the members of a list live in
- * several processes, all that its crossing needs but the wire id: the span, a reference to the
- * network, and the processes; or what it needs to share memory. The caller is the me-th; the list
- * has their numbers in `of`. */
+ * several processes, all that its crossing needs: the span, a reference to the network, and the
+ * processes; or what it needs to share memory (f->scope is set then, and the next step after the
+ * meeting is STEP_SHARE). f->wire is set. The caller is the me-th; the list has their numbers in
+ * `of`. */
 ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list,
                                uint32_t me);
 /* A process in which no endpoint has got so far that it shares memory can't take part in a team:
  * tells the others. */
 typedef struct hd_refusal {
     hd_group_t *scope;
-    uint64_t wire;
-    uint32_t processes, mine; /* of the team; this one's number */
+    uint64_t wire;            /* or the name of what the processes of a node share */
+    uint32_t processes, mine; /* of the team, or of its node; this one's number */
     ucc_status_t why;
 } hd_refusal_t;
 void hd_form_refuse_sharing(const hd_refusal_t *refusal);
@@ -158,8 +168,10 @@ bool hd_form_refuse_meeting(const hd_meet_key_t *key, uint32_t n, uint32_t me,
 
 /* Tells the other processes of a team, unless somebody of this one, which has that meeting, has. */
 void hd_form_tell_refusal(hd_meeting_t *meeting, const hd_refusal_t *refusal);
-/* Sets how many processes the members of a list live in, and the number of this one among them. */
-void hd_form_count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal);
+/* Sets which processes share memory among the members of a list, how many they are, and the number
+ * of this one among them. wire: the team's. */
+void hd_form_find_sharers(const hd_reach_t *of, const hd_list_t *list, uint64_t wire,
+                          hd_refusal_t *refusal);
 
 /* A set whose members make teams of lists of themselves. */
 typedef struct hd_known {

@@ -32,6 +32,7 @@ struct hd_kin {
     uint32_t leader;        /* from whom it is fetched */
     hd_birth_t *birth;      /* in the scope; NULL: there is none (any more) */
     bool said;
+    bool late;         /* it has failed when others may count on the group, or without a birth */
     hd_group_t *group; /* until it ends */
     /* constant once the group is there */
     hd_span_t *span;
@@ -52,6 +53,10 @@ struct hd_kin {
 };
 
 _Static_assert(offsetof(hd_kin_t, memory) == 0, "what hangs on the group is known as the kin");
+
+static hd_kin_t *kin_of(const hd_group_t *group) {
+    return (hd_kin_t *)(void *)group->kin;
+}
 
 /* --- doors ------------------------------------------------------------------------------------ */
 
@@ -433,16 +438,32 @@ static void unref(hd_kin_t *kin) {
     hd_free(kin);
 }
 
+/* This process has said something. If it has not heard of another failure, nobody else has either:
+ * then the others hear of this one in time, or some have read before that all can. */
+static void fail_birth(hd_kin_t *kin, ucc_status_t status) {
+    bool heard = hd_birth_status(kin->birth) < 0, in_time = hd_birth_fail(kin->birth, status);
+    kin->late = kin->late || (!heard && !in_time);
+}
+
 /* The last word of this process. */
 static void end_birth(hd_kin_t *kin, ucc_status_t status) {
     if (!kin->said) {
         hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
     } else if (status != UCC_OK) {
-        (void)hd_birth_fail(kin->birth, status);
+        fail_birth(kin, status);
     }
     kin->said = true;
     hd_birth_leave(kin->scope, kin->birth, kin->span->mine);
     kin->birth = NULL;
+}
+
+/* Whoever forms the team has a reference to it, too. */
+static void leave_scope(hd_kin_t *kin) {
+    hd_group_t *scope = kin->scope;
+    pthread_mutex_lock(&kin->lock); /* who names the late ones reads it */
+    kin->scope = NULL;
+    pthread_mutex_unlock(&kin->lock);
+    hd_home_unpin(&scope->home);
 }
 
 /* Nobody comes to it any more: its descriptors are closed. */
@@ -559,13 +580,14 @@ static ucc_status_t come(hd_kin_t *kin, hd_group_t *scope) {
     kin->scope = scope;
     hd_home_pin(&scope->home);
     kin->birth = hd_birth_come(scope, name, kin->span->processes);
+    kin->late = !kin->birth;
     if (!kin->birth) {
         return UCC_ERR_NO_MEMORY;
     }
     return UCC_OK;
 }
 
-static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
+static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope, bool declines) {
     uint32_t n = kin->span->processes, mine = kin->span->mine, door;
     uint64_t name[2];
     kin->config.mappings = 0;
@@ -580,6 +602,10 @@ static ucc_status_t begin(hd_kin_t *kin, hd_group_t *scope) {
         return UCC_ERR_NOT_SUPPORTED;
     }
     ucc_status_t status = scope ? come(kin, scope) : UCC_OK;
+    if (status == UCC_OK && declines) {
+        kin->obstacle.kind = HD_OBSTACLE_PARENT;
+        return UCC_ERR_NOT_SUPPORTED;
+    }
     status = status == UCC_OK ? hd_kin_open_door(&kin->node, &door) : status;
     status = status == UCC_OK ? meet(kin) : status;
     if (status == UCC_OK && kin->birth && hd_birth_status(kin->birth) < 0) {
@@ -621,9 +647,12 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
         return NULL;
     }
     memcpy(kin->process, params->process, span->processes * sizeof(*kin->process));
-    kin->status = begin(kin, params->scope);
+    kin->status = begin(kin, params->scope, params->declines);
     if (kin->status < 0 && kin->birth) {
         end_birth(kin, kin->status);
+    }
+    if (params->declines && kin->scope) {
+        leave_scope(kin);
     }
     return kin;
 }
@@ -697,6 +726,9 @@ static ucc_status_t hear(hd_kin_t *kin) {
     if (status == UCC_OK && !kin->ahead) {
         status = hd_birth_status(kin->birth);
     }
+    if (status < 0 && hd_birth_status(kin->birth) < 0 && kin->obstacle.kind == HD_OBSTACLE_NONE) {
+        kin->obstacle.kind = HD_OBSTACLE_OTHERS;
+    }
     if (status < 0 || (status == UCC_OK && !kin->ahead)) {
         end_birth(kin, status);
     }
@@ -736,7 +768,7 @@ static ucc_status_t lose_patience(hd_kin_t *kin) {
  * leads to a process of this host. */
 static void say_process(const hd_kin_t *kin, uint32_t p, hd_text_t *text) {
     hd_who_t who = hd_who_am_i();
-    const hd_kin_t *scope = kin->scope ? (hd_kin_t *)(void *)kin->scope->kin : NULL;
+    const hd_kin_t *scope = kin->scope ? kin_of(kin->scope) : NULL;
     uint32_t q = 0, number;
     who.pid = hd_node_peer_pid(kin->peer[p]);
     while (scope && q < scope->span->processes &&
@@ -799,9 +831,16 @@ hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin) {
     return kin && kin->obstacle.kind ? kin->obstacle : none;
 }
 
+bool hd_kin_all_lack(const hd_kin_t *kin) {
+    return !kin->late;
+}
+
 hd_group_t *hd_kin_found(hd_kin_t *kin) {
     hd_assert(kin->status == UCC_OK && !kin->found);
     kin->found = true;
+    if (kin->scope && !kin->birth && kin_of(kin->scope)->of_node) {
+        leave_scope(kin);
+    }
     atomic_fetch_add_explicit(&kin->refs, 1, memory_order_relaxed); /* the caller has one */
     kin->group->kin = &kin->memory;
     return kin->group;
@@ -820,10 +859,6 @@ void hd_kin_fail(hd_kin_t *kin, ucc_status_t why) {
 }
 
 /* --- of a group ------------------------------------------------------------------------------- */
-
-static hd_kin_t *kin_of(const hd_group_t *group) {
-    return (hd_kin_t *)(void *)group->kin;
-}
 
 void hd_kin_is_scope(hd_kin_t *kin) {
     atomic_store_explicit(&kin->is_scope, true, memory_order_relaxed); /* see look_at */

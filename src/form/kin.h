@@ -40,6 +40,8 @@ typedef struct hd_kin_params {
     uint64_t
         over;   /* with a scope: nobody comes any more when that is over (shm.h); 0: nothing is */
     bool ahead; /* with a scope: no process waits until the others have the group, too */
+    /* with a scope: this process does not want it, and only says so, that the others do without */
+    bool declines;
     /* The span is that of one node of a team of several, whose endpoints have numbers of their own
      * there: the group gets a crossing, too, and the team's processes are known by that. */
     bool of_node;
@@ -63,9 +65,14 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
 ucc_status_t hd_kin_test(hd_kin_t *kin);
 /* For people, while it is UCC_INPROGRESS: for which processes this one waits. */
 void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text);
+/* After an error, with a scope: do all of the others hear that there will be no group, before they
+ * count on it? Then they can do without, together. */
+bool hd_kin_all_lack(const hd_kin_t *kin);
 /* After an error: who was in which state then, for people. kin: NULL if there was no memory. */
 hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin);
-/* After UCC_OK, once: all processes have it. Returns the group with a reference. */
+/* After UCC_OK, once: all processes have it. Returns the group with a reference. It keeps its scope,
+ * unless that is one node's of a team of several: this team's own node is as good to its
+ * descendants, and the processes of the other team hear when it is left. */
 hd_group_t *hd_kin_found(hd_kin_t *kin);
 /* Before that: nobody joins the group, and ends of processes do not matter to it. */
 void hd_kin_is_scope(hd_kin_t *kin);

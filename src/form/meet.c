@@ -90,7 +90,7 @@ static void *make_group(void *arg) {
         group = hd_group_create(team->n, &config);
         status = group ? UCC_OK : UCC_ERR_NO_MEMORY;
     }
-    if (!group && (f->roll.together || (f->process && hd_roll_has_node(&f->roll)))) {
+    if (!group && f->roll.kin && (f->roll.together || (f->process && hd_roll_has_node(&f->roll)))) {
         hd_kin_fail(f->roll.kin, status); /* the other processes have theirs */
     }
     if (!group) {
@@ -330,18 +330,6 @@ ucc_status_t hd_form_check_list(const hd_list_t *list, uint32_t limit, uint32_t 
     return status;
 }
 
-/* The processes of a list's members, without memory for a span of theirs. */
-void hd_form_count_processes(const hd_span_t *span, const hd_list_t *list, hd_refusal_t *refusal) {
-    for (uint32_t i = 0; span && i < list->n; i++) { /* they are numbered by their first members */
-        uint32_t p = span->process_of[list->at(list->entries, i)], j = 0;
-        while (span->process_of[list->at(list->entries, j)] != p) {
-            j++;
-        }
-        refusal->mine = j == i && p == span->mine ? refusal->processes : refusal->mine;
-        refusal->processes += j == i;
-    }
-}
-
 ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, const hd_list_t *list,
                                    uint32_t me) {
     const hd_span_t *span = known->reach.span;
@@ -381,8 +369,8 @@ ucc_status_t hd_form_start_by_list(ucc_team_h team, const hd_known_t *known, con
     }
     if (status == UCC_ERR_NO_MEMORY && (!team || !team->forming->counted)) {
         bool shared = here < list->n && known->reach.scope;
-        hd_refusal_t refusal = {.scope = known->reach.scope, .wire = wire, .why = status};
-        hd_form_count_processes(known->reach.span, list, &refusal);
+        hd_refusal_t refusal = {.scope = known->reach.scope, .why = status};
+        hd_form_find_sharers(&known->reach, list, wire, &refusal);
         (void)hd_form_refuse_meeting(&key, here, local, shared ? &refusal : NULL, status);
         if (here < list->n && known->net) { /* those who have come may be none of this process */
             hd_net_refuse(known->net, wire, status);

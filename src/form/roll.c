@@ -452,9 +452,7 @@ static bool is_alone(const hd_roll_t *roll) {
     return here == 1;
 }
 
-/* Returns the span of the endpoints of this process's node, by their numbers there. NULL: no memory
- * (logged). */
-static hd_span_t *span_of_node(const hd_roll_t *roll, const hd_span_t *all) {
+hd_span_t *hd_roll_node_span(const hd_roll_t *roll, const hd_span_t *all) {
     uint32_t *process_of = hd_alloc(HD_LINE, all->n * sizeof(*process_of)), n = 0, me = 0;
     for (uint32_t e = 0; process_of && e < all->n; e++) {
         uint32_t p = all->process_of[e];
@@ -493,7 +491,7 @@ static void *begin_kin(void *arg) {
                                    .number = p};
         }
     }
-    hd_span_t *part = of_node < n && process ? span_of_node(roll, all) : NULL;
+    hd_span_t *part = of_node < n && process ? hd_roll_node_span(roll, all) : NULL;
     hd_kin_params_t params = {.span = part ? part : all,
                               .process = process,
                               .config = roll->group_config,

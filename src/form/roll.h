@@ -181,6 +181,9 @@ static inline bool hd_roll_is_mixed(const hd_roll_t *roll) {
 }
 /* And is this process one of the former? Then roll->kin has the group of its node. */
 bool hd_roll_has_node(const hd_roll_t *roll);
+/* Returns the span of the endpoints of this process's node, by their numbers there; all: that of
+ * the team's. NULL: no memory (logged). */
+hd_span_t *hd_roll_node_span(const hd_roll_t *roll, const hd_span_t *all);
 /* Called in the end: returns, by process, why it shares no memory with this one. NULL: no
  * memory. */
 hd_obstacle_t *hd_roll_obstacles(const hd_roll_t *roll);

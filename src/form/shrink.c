@@ -205,6 +205,7 @@ static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team)
         hd_origin_keep(origin);
         hd_reach_t reach = hd_form_reach_of(source->group);
         reach.scope = source->crossing ? NULL : hd_kin_scope(source->group);
+        reach.nodes = NULL;
         status = hd_form_take_list(team, &reach, &list, me);
     }
     if (f->scope) {
@@ -212,9 +213,9 @@ static ucc_status_t choose(ucc_team_h parent, source_t *source, ucc_team_h team)
     }
     if (status != UCC_OK && !source->crossing) {
         const hd_list_t list = {member_at, &view, s->n};
-        hd_refusal_t refusal = {
-            .scope = hd_kin_scope(source->group), .wire = s->wire, .why = status};
-        hd_form_count_processes(source->span, &list, &refusal);
+        hd_refusal_t refusal = {.scope = hd_kin_scope(source->group), .why = status};
+        const hd_reach_t reach = {.span = source->span};
+        hd_form_find_sharers(&reach, &list, s->wire, &refusal);
         hd_form_tell_refusal(f->meeting, &refusal);
     }
     if (status != UCC_OK && s->n > f->meets && source->crossing) {

@@ -4,6 +4,8 @@
  */
 #include "form/internal.h"
 
+#include "core/hash.h"
+
 /* --- members of a list ------------------------------------------------------------------------ */
 
 /* Makes the span of a list's members. NULL: no memory (logged). */
@@ -23,8 +25,13 @@ static hd_span_t *make_span(const hd_span_t *of, const hd_list_t *list, uint32_t
 hd_reach_t hd_form_reach_of(const hd_group_t *group) {
     const hd_crossing_t *crossing = hd_group_crossing(group);
     if (crossing) {
-        return (hd_reach_t){
-            .span = crossing->span, .process = crossing->process, .obstacle = crossing->obstacle};
+        bool has_node = crossing->nodes && group->kin;
+        return (hd_reach_t){.span = crossing->span,
+                            .process = crossing->process,
+                            .kin = has_node ? hd_kin_processes(group) : NULL,
+                            .scope = has_node ? (hd_group_t *)(uintptr_t)group : NULL,
+                            .obstacle = crossing->obstacle,
+                            .nodes = crossing->nodes};
     }
     bool shared = hd_kin_span(group);
     return (hd_reach_t){.span = hd_kin_span(group),
@@ -38,22 +45,80 @@ static uint32_t process_at(const hd_span_t *of, const hd_list_t *list, const hd_
     return of->process_of[list->at(list->entries, hd_span_endpoint(span, p, 0))];
 }
 
+static ucc_status_t no_memory(const hd_span_t *span) {
+    hd_error("no memory for a team in %u processes", span->processes);
+    return UCC_ERR_NO_MEMORY;
+}
+
+/* The number of the set's process in its scope. */
+static uint32_t in_scope(const hd_reach_t *of, uint32_t process) {
+    const hd_nodes_t *nodes = of->nodes;
+    uint32_t first = nodes ? nodes->first[nodes->span->mine] : 0, i = 0;
+    while (nodes && nodes->process[first + i] != process) {
+        i++;
+    }
+    return nodes ? i : process;
+}
+
+/* Names what the processes of a node share, which is known by the lowest of them. */
+static uint64_t name_of_node(uint64_t wire, uint32_t nodes, uint32_t lowest) {
+    return nodes > 1 ? hd_hash_mix(wire, lowest) : wire;
+}
+
+/* Those of the team's processes that share memory, as far as is known: all, or a node's. */
 static ucc_status_t take_kin(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list) {
     hd_forming_t *f = team->forming;
     const hd_span_t *span = f->roll.span;
+    const uint32_t *node_of = f->roll.node_of;
+    uint32_t n = 0;
     f->kin_process = hd_alloc(HD_LINE, span->processes * sizeof(*f->kin_process));
     if (!f->kin_process) {
-        hd_error("no memory for a team in %u processes", span->processes);
-        return UCC_ERR_NO_MEMORY;
+        return no_memory(span);
     }
     for (uint32_t p = 0; p < span->processes; p++) {
-        f->kin_process[p] = of->kin[process_at(of->span, list, span, p)];
-        f->kin_process[p].number = p;
+        if (!node_of || node_of[p] == node_of[span->mine]) {
+            f->kin_process[n] = of->kin[in_scope(of, process_at(of->span, list, span, p))];
+            f->kin_process[n++].number = p;
+        }
     }
     f->group_config = hd_team_group_config(team->lib, team->sync_type, team->n);
     f->scope = of->scope;
     hd_home_pin(&f->scope->home);
     return UCC_OK;
+}
+
+/* Of members of a team with nodes: finds out which of their processes share one, and what this
+ * process shares with those of its own. All of them see the same nodes. */
+static ucc_status_t take_nodes(ucc_team_h team, const hd_reach_t *of, const hd_list_t *list) {
+    hd_forming_t *f = team->forming;
+    hd_roll_t *roll = &f->roll;
+    const hd_span_t *span = roll->span;
+    uint32_t *node_of = roll->place_of = hd_alloc(HD_LINE, span->processes * sizeof(*node_of));
+    if (!node_of) {
+        return no_memory(span);
+    }
+    for (uint32_t p = 0; p < span->processes; p++) { /* its lowest process stands for a node */
+        const uint32_t *node = of->nodes->span->process_of;
+        uint64_t member = list->at(list->entries, hd_span_endpoint(span, p, 0));
+        uint32_t q = 0;
+        while (node[list->at(list->entries, hd_span_endpoint(span, q, 0))] != node[member]) {
+            q++;
+        }
+        node_of[p] = q;
+        roll->nodes += q == p;
+    }
+    if (roll->nodes == span->processes) {
+        return UCC_OK;
+    }
+    roll->node_of = node_of;
+    if (!hd_roll_has_node(roll)) {
+        return UCC_OK;
+    }
+    f->node_wire = name_of_node(f->wire, roll->nodes, node_of[span->mine]);
+    if (roll->nodes > 1) {
+        f->node_span = hd_roll_node_span(roll, span);
+    }
+    return roll->nodes > 1 && !f->node_span ? UCC_ERR_NO_MEMORY : take_kin(team, of, list);
 }
 
 /* What keeps the set's processes from sharing memory keeps the team's. */
@@ -84,7 +149,8 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_l
         f->roll.span = NULL;
         return UCC_OK;
     }
-    if (of->scope) {
+    if (of->scope && !of->nodes) {
+        f->node_wire = f->wire;
         return take_kin(team, of, list);
     }
     if (!process) {
@@ -99,19 +165,44 @@ ucc_status_t hd_form_take_list(ucc_team_h team, const hd_reach_t *of, const hd_l
     }
     f->process = hd_alloc(HD_LINE, span->processes * sizeof(*f->process));
     if (!f->process) {
-        hd_error("no memory for a team in %u processes", span->processes);
-        return UCC_ERR_NO_MEMORY;
+        return no_memory(span);
     }
     for (uint32_t p = 0; p < span->processes; p++) {
         f->process[p] = process[process_at(of->span, list, span, p)];
     }
     take_obstacles(f, of, list);
-    return UCC_OK;
+    return of->nodes ? take_nodes(team, of, list) : UCC_OK;
+}
+
+/* There is no memory for a span of theirs. */
+void hd_form_find_sharers(const hd_reach_t *of, const hd_list_t *list, uint64_t wire,
+                          hd_refusal_t *refusal) {
+    const hd_span_t *span = of->span, *node = of->nodes ? of->nodes->span : NULL;
+    uint32_t processes = 0, lowest = 0, others = 0;
+    for (uint32_t i = 0; span && i < list->n; i++) { /* they are numbered by their first members */
+        uint64_t member = list->at(list->entries, i);
+        uint32_t p = span->process_of[member], j = 0;
+        while (span->process_of[list->at(list->entries, j)] != p) {
+            j++;
+        }
+        bool here = !node || node->process_of[member] == node->mine;
+        others += !here;
+        if (j == i && here) {
+            lowest = refusal->processes == 0 ? processes : lowest;
+            refusal->mine = p == span->mine ? refusal->processes : refusal->mine;
+            refusal->processes++;
+        }
+        processes += j == i;
+    }
+    refusal->wire = name_of_node(wire, others ? 2 : 1, lowest);
 }
 
 void hd_form_refuse_sharing(const hd_refusal_t *refusal) {
     uint64_t name[2];
     hd_kin_name(refusal->wire, name);
+    if (refusal->processes < 2) {
+        return; /* there is nobody to tell */
+    }
     hd_birth_t *birth = hd_birth_come(refusal->scope, name, refusal->processes);
     if (birth) {
         hd_birth_say(refusal->scope, birth, refusal->mine, refusal->why, false);
@@ -164,6 +255,21 @@ void hd_form_refuse(const ucc_team_h team, ucc_status_t why) {
     }
 }
 
+/* The processes of this one's node share memory, or have tried in vain. */
+static void say_obstacles(hd_forming_t *f, bool shared) {
+    const hd_span_t *span = f->roll.span;
+    hd_obstacle_t why = {.kind = HD_OBSTACLE_NONE};
+    if (!shared) {
+        why = f->not_shared;
+        why.by = span->mine;
+    }
+    for (uint32_t p = 0; f->obstacle && p < span->processes; p++) {
+        if (p != span->mine && f->roll.node_of[p] == f->roll.node_of[span->mine]) {
+            f->obstacle[p] = why;
+        }
+    }
+}
+
 /* Returns the names of all endpoints. NULL: no memory. */
 static uint64_t *labels_of(const ucc_team_h team, const hd_record_t *names) {
     uint64_t *labels = hd_alloc(HD_LINE, team->n * sizeof(*labels));
@@ -176,7 +282,14 @@ static uint64_t *labels_of(const ucc_team_h team, const hd_record_t *names) {
 ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd_group_t **out) {
     hd_forming_t *f = team->forming;
     hd_group_config_t config = hd_team_span_config(team->lib, team->sync_type);
-    bool shared = hd_roll_has_node(&f->roll);
+    bool mixed = hd_roll_is_mixed(&f->roll), shared = hd_roll_has_node(&f->roll) && f->roll.kin;
+    const hd_node_claim_t nodes = {.node_of = mixed ? f->roll.node_of : NULL,
+                                   .agreed = f->roll.all,
+                                   .has = shared,
+                                   .vetoes = f->ahead || f->joins_ahead};
+    if (f->roll.node_of && !nodes.agreed) {
+        say_obstacles(f, shared);
+    }
     hd_group_t *group =
         shared ? hd_kin_found(f->roll.kin)
                : hd_group_create(hd_span_count(f->roll.span, f->roll.span->mine), &config);
@@ -189,9 +302,8 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
     if (group && labels && (in_origin || !f->origin)) {
         uint32_t terms = hd_record_terms(team->lib->config, group->two_sided, team->n);
         const hd_origin_ref_t from = {f->origin, in_origin, f->over};
-        status = hd_crossing_create(
-            group, f->roll.span, hd_roll_is_mixed(&f->roll) ? f->roll.node_of : NULL, f->roll.net,
-            f->wire, f->process, labels, terms, &from, team->lib->config);
+        status = hd_crossing_create(group, f->roll.span, &nodes, f->roll.net, f->wire, f->process,
+                                    labels, terms, &from, team->lib->config);
     }
     if (status != UCC_OK) {
         if (group) { /* nobody has joined it here, nor has any other process greeted it */

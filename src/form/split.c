@@ -211,10 +211,13 @@ static ucc_status_t take_members(ucc_team_h team, const hd_split_t *split) {
 
 /* All know who takes part: goes on to the making of the group. */
 static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
-    team->forming->step = STEP_MEET;
+    hd_forming_t *f = team->forming;
+    f->step = STEP_MEET;
     ucc_status_t status = take_members(team, split);
     if (status != UCC_OK) {
         hd_form_fail_parent(team, status);
+    } else if (f->scope) {
+        f->step = STEP_SHARE;
     }
     return status;
 }

@@ -10,6 +10,12 @@
  * and only its operations wait for that. Such a process may be through with the team before others
  * have formed it, so there the greeting goes on when all endpoints have gone.
  *
+ * Of a team that members of another one have made, processes that could share a node's memory may
+ * have failed to, which the other nodes can't know (form/share.c). Then the greeting is no barrier,
+ * but each process tells each whether it has that memory (hd_tally_t). So all processes hear the
+ * same, and come to the same nodes; those of one of which a process lacks it are nodes of their
+ * own.
+ *
  * Warming. Before the first large message on a way UCX asks the other end for a number. Up to
  * version 1.13 it ends the process if the way breaks while that question or its answer waits for a
  * connection, or behind data (wireup_ep.c, "pending_count == 0"; ucp_request.c, "got REP message").
@@ -172,6 +178,101 @@ hd_origin_t *hd_crossing_origin(hd_crossing_t *crossing, uint64_t number) {
                                   crossing->span, number);
 }
 
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+/* Makes the team's nodes. NULL: no memory (logged). */
+static hd_nodes_t *make_nodes(const hd_span_t *span, const uint32_t *node_of) {
+    uint32_t *of = hd_alloc(HD_LINE, span->n * sizeof(*of));
+    for (uint32_t e = 0; of && e < span->n; e++) {
+        of[e] = node_of[span->process_of[e]];
+    }
+    uint32_t me = hd_span_endpoint(span, span->mine, 0);
+    hd_span_t *by_node = of ? hd_span_create(span->n, of, me) : NULL;
+    hd_free(of);
+    return by_node ? hd_nodes_create(span, by_node) : NULL;
+}
+
+static void free_tally(hd_tally_t *tally) {
+    if (tally) {
+        hd_nodes_free(tally->claimed);
+        hd_free(tally);
+    }
+}
+
+/* Returns what processes tell of their nodes, with all its arrays in one block. NULL: no memory. */
+static hd_tally_t *make_tally(const hd_span_t *span, const hd_node_claim_t *claim) {
+    uint32_t n = span->processes, here = 0;
+    hd_tally_t *tally =
+        hd_alloc(HD_LINE, sizeof(*tally) + n * (sizeof(*tally->data) + sizeof(*tally->piece) +
+                                                sizeof(*tally->word) + sizeof(*tally->node_of)));
+    if (!tally) {
+        return NULL;
+    }
+    tally->data = (hd_net_data_t *)(void *)(tally + 1);
+    tally->piece = (hd_net_piece_t *)(void *)(tally->data + n);
+    tally->word = (uint64_t *)(void *)(tally->piece + n);
+    tally->node_of = (uint32_t *)(void *)(tally->word + n);
+    for (uint32_t p = 0; p < n; p++) {
+        tally->piece[p] = (hd_net_piece_t){&tally->word[p], sizeof(tally->word[p])};
+        tally->data[p] = (hd_net_data_t){&tally->piece[p], 1, sizeof(tally->word[p])};
+        tally->node_of[p] = claim->node_of[p];
+        here += claim->node_of[p] == claim->node_of[span->mine];
+    }
+    tally->has = claim->has;
+    bool has = claim->has || here == 1; /* alone, it lacks nothing */
+    tally->word[span->mine] = claim->vetoes ? HD_NODE_VETOES : has ? HD_NODE_HAS : HD_NODE_LACKS;
+    tally->claimed = make_nodes(span, claim->node_of);
+    if (!tally->claimed) {
+        free_tally(tally);
+        return NULL;
+    }
+    return tally;
+}
+
+/* Do all processes of this one's node have its memory, and does nobody veto that? */
+static bool shares(const hd_tally_t *tally, uint32_t n, uint32_t p) {
+    bool all = true;
+    for (uint32_t q = 0; q < n && all; q++) {
+        bool beside = tally->node_of[q] == tally->node_of[p];
+        all = beside ? tally->word[q] == HD_NODE_HAS : tally->word[q] != HD_NODE_VETOES;
+    }
+    return all;
+}
+
+/* All have told: sets the team's nodes. */
+static ucc_status_t settle_nodes(hd_crossing_t *crossing) {
+    hd_tally_t *tally = crossing->tally;
+    const hd_span_t *span = crossing->span;
+    uint32_t n = span->processes, nodes = 0, parted = 0;
+    uint32_t *node_of = hd_alloc(HD_LINE, n * sizeof(*node_of));
+    if (!node_of) {
+        hd_error("no memory for the nodes of a team of %u processes", n);
+        return UCC_ERR_NO_MEMORY;
+    }
+    for (uint32_t p = 0; p < n; p++) {
+        bool first = true, together = shares(tally, n, p);
+        for (uint32_t q = 0; q < p && together; q++) {
+            first = first && tally->node_of[q] != tally->node_of[p];
+        }
+        node_of[p] = together ? tally->node_of[p] : n + p;
+        nodes += first;
+        parted += !together;
+    }
+    if (tally->has && node_of[span->mine] >= n) { /* its group is one of all of them */
+        hd_error("process %u of %u shares memory with others that say they don't", span->mine, n);
+        hd_free(node_of);
+        return UCC_ERR_NO_RESOURCE;
+    }
+    if (nodes < n && parted == 0) {
+        crossing->nodes = tally->claimed;
+        tally->claimed = NULL;
+    } else if (nodes < n) {
+        crossing->nodes = make_nodes(span, node_of);
+    }
+    hd_free(node_of);
+    return nodes == n || crossing->nodes ? UCC_OK : UCC_ERR_NO_MEMORY;
+}
+
 /* --- greeting --------------------------------------------------------------------------------- */
 
 /* May this process begin to greet? Not before it watches all processes that it has to watch, so
@@ -189,7 +290,7 @@ static bool step_hello(hd_leg_t *leg);
  * further lane a barrier and the words. Nobody reads the words. A message may come when its team is
  * gone, so they are static and serve all teams; in each lane one thread at a time uses them. */
 static void set_hello(hd_crossing_t *crossing, uint32_t i) {
-    enum { LANES = 8 };
+    enum { LANES = 8, WORD = sizeof(uint64_t) };
     static struct { uint64_t given, taken; } words[LANES];
     hd_leg_t *leg = &crossing->hello;
     uint32_t lane = i / 2;
@@ -211,8 +312,13 @@ static void set_hello(hd_crossing_t *crossing, uint32_t i) {
                                .scratch = leg->call.scratch},
                       .step = step_hello,
                       .owner = crossing};
+    if (i == 0 && crossing->tally) {
+        leg->call.type = HD_ALLGATHER;
+        leg->call.give = &crossing->tally->data[crossing->span->mine];
+        leg->call.take = crossing->tally->data;
+    }
     leg->plan = i ? (hd_net_plan_t){.algorithm = HD_NET_DIRECT}
-                  : hd_net_plan_of(crossing->team, &leg->call, 0);
+                  : hd_net_plan_of(crossing->team, &leg->call, crossing->tally ? WORD : 0);
 }
 
 /* The greeting is over: the group is ready, or fails. */
@@ -244,6 +350,9 @@ static bool step_hello(hd_leg_t *leg) {
     ucc_status_t status = failed == UCC_OK ? hd_leg_go(leg) : hd_leg_cancel(leg, failed);
     if (status == UCC_INPROGRESS) {
         return false;
+    }
+    if (status == UCC_OK && i == 0 && crossing->tally) {
+        status = settle_nodes(crossing);
     }
     if (warms && status == UCC_OK && (i % 2 || crossing->ahead)) {
         hd_net_team_warms(crossing->team, lane, i % 2 ? HD_WARM : HD_COLD);
@@ -451,6 +560,7 @@ static void hush(hd_outer_memory_t *memory) {
 static void free_nodes(hd_crossing_t *crossing) {
     hd_free((void *)crossing->ferry);
     hd_nodes_free(crossing->nodes);
+    free_tally(crossing->tally);
 }
 
 /* Frees the crossing; called when the last reference to its group has been given up. */
@@ -483,7 +593,7 @@ static void release(hd_outer_memory_t *memory) {
         next = nodes->next;
         hd_nodes_free(nodes);
     }
-    for (uint32_t a = 0; crossing->nodes && a < HD_FERRY_AREAS; a++) {
+    for (uint32_t a = 0; crossing->ferry && a < HD_FERRY_AREAS; a++) {
         /* relaxed: as above */
         hd_outer_memory_t *ferry = atomic_load_explicit(&crossing->ferry[a], memory_order_relaxed);
         if (ferry) {
@@ -525,21 +635,11 @@ static void look_who_is_here(hd_crossing_t *crossing) {
     }
 }
 
-/* Makes the team's nodes. NULL: no memory (logged). */
-static hd_nodes_t *make_nodes(const hd_span_t *span, const uint32_t *node_of) {
-    uint32_t *of = hd_alloc(HD_LINE, span->n * sizeof(*of));
-    for (uint32_t e = 0; of && e < span->n; e++) {
-        of[e] = node_of[span->process_of[e]];
-    }
-    uint32_t me = hd_span_endpoint(span, span->mine, 0);
-    hd_span_t *by_node = of ? hd_span_create(span->n, of, me) : NULL;
-    hd_free(of);
-    return by_node ? hd_nodes_create(span, by_node) : NULL;
-}
-
 /* The group gets to know which of the team's endpoints are its own, and their names. */
 static void number_group(hd_group_t *group, hd_crossing_t *crossing, uint64_t *labels) {
-    const hd_span_t *span = crossing->nodes ? crossing->nodes->span : crossing->span;
+    const hd_tally_t *tally = crossing->tally;
+    const hd_nodes_t *nodes = tally && tally->has ? tally->claimed : crossing->nodes;
+    const hd_span_t *span = nodes ? nodes->span : crossing->span;
     if (hd_group_is_mapped(group)) { /* its own lie in memory that it shares */
         crossing->labels = labels;
     } else {
@@ -550,14 +650,17 @@ static void number_group(hd_group_t *group, hd_crossing_t *crossing, uint64_t *l
     group->team_n = span->n;
 }
 
-ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32_t *node_of,
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const hd_node_claim_t *claim,
                                 hd_net_t *net, uint64_t wire, const hd_net_process_t *process,
                                 uint64_t *labels, uint32_t terms, const hd_origin_ref_t *from,
                                 const hd_config_t *config) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint32_t n = span->processes, here = hd_span_count(span, span->mine);
     size_t swap_most = (size_t)hd_config_uint(config, HD_CFG_LIB_NET_SWAP_MAX);
-    bool swaps = n <= HD_SWAP_PROCESSES && !group->two_sided && swap_most > 0 && !node_of;
+    const uint32_t *node_of = claim->node_of;
+    bool tells = node_of && !claim->agreed; /* there may be no nodes in the end */
+    bool swaps = n <= HD_SWAP_PROCESSES && !group->two_sided && swap_most > 0;
+    swaps = swaps && (!node_of || tells);
     size_t places = swaps && here > 1 ? HD_SWAP_SLOTS : 0;
     size_t bytes = places * sizeof(hd_swap_place_t) + n * sizeof(*process);
     hd_crossing_t *crossing = hd_alloc(HD_LINE, sizeof(*crossing) + bytes);
@@ -568,10 +671,12 @@ ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32
         origin = hd_origin_create(wire, span);
     }
     if (crossing && origin && node_of) {
-        crossing->nodes = make_nodes(span, node_of);
+        crossing->tally = tells ? make_tally(span, claim) : NULL;
+        crossing->nodes = tells ? NULL : make_nodes(span, node_of);
         crossing->ferry = hd_alloc(HD_LINE, HD_FERRY_AREAS * sizeof(hd_outer_memory_t *));
     }
-    if (!crossing || !origin || (node_of && (!crossing->nodes || !crossing->ferry))) {
+    if (!crossing || !origin ||
+        (node_of && ((!crossing->nodes && !crossing->tally) || !crossing->ferry))) {
         hd_error("no memory for a team of %u processes", n);
         hd_origin_drop(origin);
         if (crossing) {

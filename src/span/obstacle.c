@@ -11,6 +11,7 @@ void hd_obstacle_say(const hd_obstacle_t *o, hd_text_t *text) {
         [HD_OBSTACLE_CONTEXTS] = "the team is made of contexts of several hosts",
         [HD_OBSTACLE_PLACEMENT] = "REPRODUCIBLE=placement, and the team has several hosts",
         [HD_OBSTACLE_MANY] = "so many processes can't share memory",
+        [HD_OBSTACLE_OTHERS] = "one of them could not, when members of another team made this one",
         [HD_OBSTACLE_PARENT] = "the team is made of members of one that uses the network",
     };
     switch ((hd_obstacle_kind_t)o->kind) {

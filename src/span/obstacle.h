@@ -17,6 +17,7 @@ typedef enum hd_obstacle_kind {
     HD_OBSTACLE_DOOR,      /* process `by` could not open its door */
     HD_OBSTACLE_MEMORY,    /* process `by` could not get the memory: `whom` was in this state */
     HD_OBSTACLE_MANY,      /* they are too many */
+    HD_OBSTACLE_OTHERS,    /* members of a team made this one, and another process could not */
     HD_OBSTACLE_PARENT     /* they share some, but the team is made of one that uses the network */
 } hd_obstacle_kind_t;
 

@@ -169,6 +169,18 @@ typedef struct hd_ferry_block {
     alignas(HD_LINE_PAIR) struct hd_ferry_block *next;
 } hd_ferry_block_t;
 
+typedef enum hd_node_word { HD_NODE_LACKS = 0, HD_NODE_HAS, HD_NODE_VETOES } hd_node_word_t;
+
+/* What processes tell as they greet: whether they share memory with those of their node. */
+typedef struct hd_tally {
+    hd_nodes_t *claimed; /* the nodes, if all can */
+    bool has;            /* this process does */
+    uint64_t *word;      /* by process: hd_node_word_t */
+    hd_net_piece_t *piece;
+    hd_net_data_t *data;
+    uint32_t *node_of; /* by process */
+} hd_tally_t;
+
 enum { HD_FERRY_AREAS = 1024 }; /* exchanges of a node that are under way at a time (ferry.c) */
 
 enum { HD_WARM_PROCESSES = 16 }; /* most processes of a team whose ways are warmed */
@@ -187,8 +199,10 @@ struct hd_crossing {
     hd_group_t *group;
     hd_span_t *span;
     hd_net_t *net; /* the crossing has a reference */
-    /* NULL: each process is a node, and has a group of its own */
+    /* NULL: each process is a node, and has a group of its own. Set by the end of the greeting at
+     * the latest, before the group is complete */
     hd_nodes_t *nodes;
+    hd_tally_t *tally;               /* NULL: the nodes were agreed on before (crossing.c) */
     _Atomic(hd_nodes_t *) node_sets; /* of active sets, as `sets` */
     uint64_t *labels;                /* of the group, which does not free them then */
     /* by area (ferry.c), NULL: not needed yet; there if there are nodes. And, of a process that is
@@ -238,12 +252,24 @@ typedef struct hd_origin_ref {
     uint64_t over; /* nobody comes to it any more when that is agreed on (net.h); 0: nothing is */
 } hd_origin_ref_t;
 
-/* Makes a crossing and hangs it on a group that nobody has joined yet. node_of: by process, any
- * numbers that tell nodes apart, if the group is a node's; NULL: it is a process's. process: the
- * span's processes, by number. On success the span, the caller's reference to the net and
+/* What a process knows of the nodes of its team as it makes its crossing. */
+typedef struct hd_node_claim {
+    /* by process, any numbers that tell nodes apart; NULL: each process is a node */
+    const uint32_t *node_of;
+    /* All processes know that the processes of each node share its memory. Otherwise they tell as
+     * they greet: those of a node share it if each has it, else they are nodes of their own. */
+    bool agreed;
+    bool has; /* the group is the node's; else it is this process's */
+    /* not agreed: operations begin before the greeting is over, as of a team without nodes; the
+     * process does not have its node's memory, and nobody may */
+    bool vetoes;
+} hd_node_claim_t;
+
+/* Makes a crossing and hangs it on a group that nobody has joined yet. process: the span's
+ * processes, by number. On success the span, the caller's reference to the net and
  * from->in_origin belong to the crossing, and the labels (the user's names of endpoints) to the
  * group. */
-ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const uint32_t *node_of,
+ucc_status_t hd_crossing_create(hd_group_t *group, hd_span_t *span, const hd_node_claim_t *claim,
                                 hd_net_t *net, uint64_t wire, const hd_net_process_t *process,
                                 uint64_t *labels, uint32_t terms, const hd_origin_ref_t *from,
                                 const hd_config_t *config);

@@ -59,7 +59,9 @@ void batch_add(batch_t *batch, const coll_case_t *c) {
     }
     own.size = own.set.n > 0 ? own.set.n : batch->world->size;
     own.process_of = batch->world->process_of;
-    own.by_nodes = batch->params.world.form == WORLD_OOB || batch->params.world.form == WORLD_GROUP;
+    world_form_t form = batch->params.world.form;
+    own.by_nodes = form != WORLD_EP_MAP;
+    own.turned = form == WORLD_EPS ? batch->world->size : 0;
     const process_t *process = batch->params.world.process;
     own.host = process != NULL ? process_hosts(process) : NULL;
     own.process = own.process_of != NULL ? batch->params.world.process->me : 0;

@@ -193,6 +193,10 @@ static void make_wanted(prepared_t *p) {
     free(dst);
 }
 
+static uint32_t process_at(const coll_case_t *c, uint32_t endpoint) {
+    return c->process_of[c->turned ? c->turned - 1 - endpoint : endpoint];
+}
+
 /* The node of an endpoint's process: the library numbers processes by their lowest endpoints, and
  * deals them out in turn (DEBUG_NODES). */
 static uint32_t node_of(const coll_case_t *c, int64_t endpoint) {
@@ -204,9 +208,9 @@ static uint32_t node_of(const coll_case_t *c, int64_t endpoint) {
     if (c->host != NULL) {
         return c->host[process_of[endpoint]];
     }
-    for (uint32_t e = 0; process_of[e] != process_of[endpoint]; e++) {
+    for (uint32_t e = 0; process_at(c, e) != process_of[endpoint]; e++) {
         uint32_t first = 0;
-        while (process_of[first] != process_of[e]) {
+        while (process_at(c, first) != process_at(c, e)) {
             first++;
         }
         number += first == e;

@@ -58,6 +58,7 @@ typedef struct coll_case {
     uint32_t process;
     const uint32_t *host; /* by process: where it lives; NULL: all on one host */
     bool by_nodes;        /* the team was formed so that each of its nodes shares memory (NODE) */
+    uint32_t turned; /* so many endpoints had the opposite numbers when nodes were found; or 0 */
 } coll_case_t;
 
 /* A buffer between guards. `data` is what the library sees, or NULL if this endpoint has none; all
