@@ -174,11 +174,10 @@ ucc_status_t heddle_leave(heddle_ep_t *ep);
 
 /** Makes sub-teams: every endpoint of ep's team calls, with a color and a key. Those of equal color
  *  form a team. They are numbered by key, and by their numbers in ep's team where keys are equal.
- *      The call begins with a heddle_allgather(): it blocks as that does, and is in order with
- *  the team's other collectives. In a team of several machines it then waits until the sub-team
- *  has formed, so that the processes of each machine can share the memory of that, too. One thread
- *  that drives several endpoints gathers the colors itself, by heddle_iallgather(), and calls
- *  heddle_subset(). The call uses 40 bytes per endpoint of the team while it runs.
+ *      The call begins with a heddle_allgather(): it blocks as that does, and is in order with the
+ *  team's other collectives. One thread that drives several endpoints gathers the colors itself, by
+ *  heddle_iallgather(), and calls heddle_subset(). The call uses 40 bytes per endpoint of the team
+ *  while it runs.
  *  @param [in]  color  0 or more; if negative, the caller is in no sub-team, and *sub is NULL
  *  @param [out] sub    for every call that takes a heddle_ep_t, heddle_split() and the blocking
  *                      collectives included. It has ep's thread mode, ordering and context, and no

@@ -2,7 +2,6 @@
  * that list (form/meet.c); a split first finds out, by an allgather, who is on which list.
  */
 #include "api/api.h"
-#include "span/span.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,29 +43,6 @@ static ucc_status_t form(heddle_ep_t *parent, const hd_list_t *list, heddle_ep_t
     ucc_team_h team;
     ucc_status_t status = hd_team_from_list(parent->team, list, &team);
     return status == UCC_OK ? go_ahead(parent, team, sub) : status;
-}
-
-/* The same, by all members in this call: where some of the team's processes share memory and others
- * don't, those that do can share the sub-team's, which takes an agreement before it is used. */
-static ucc_status_t form_in_split(heddle_ep_t *parent, const hd_list_t *list, heddle_ep_t **sub) {
-    const hd_crossing_t *crossing = parent->team->crossing;
-    ucc_team_h team;
-    if (!crossing || !crossing->nodes) {
-        return form(parent, list, sub);
-    }
-    ucc_status_t status = hd_team_from_list(parent->team, list, &team);
-    if (status != UCC_OK) {
-        return status;
-    }
-    status = hd_team_form_through(team, parent->team->group);
-    *sub = status == UCC_OK ? hd_api_sub_ep(parent, team) : NULL;
-    if (!*sub) {
-        while (hd_team_destroy(team) == UCC_INPROGRESS) {
-            hd_give_way();
-        }
-        status = status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
-    }
-    return status;
 }
 
 static bool are_good(heddle_ep_t *ep, heddle_ep_t **sub, const char *caller) {
@@ -137,7 +113,7 @@ ucc_status_t heddle_split(heddle_ep_t *ep, int64_t color, int64_t key, heddle_ep
     }
     if (status == UCC_OK && color >= 0) {
         hd_list_t members = hd_list_of(list, select_mine(all, n, color, member, list));
-        status = form_in_split(ep, &members, sub);
+        status = form(ep, &members, sub);
     }
     hd_free(list);
     hd_free(member);

@@ -290,26 +290,6 @@ ucc_status_t hd_team_form_ahead(ucc_team_h team) {
     return status;
 }
 
-ucc_status_t hd_team_form_through(ucc_team_h team, const hd_group_t *parent) {
-    enum { PATIENCE_MS = 5000 };
-    uint64_t failed_at = 0;
-    ucc_status_t status;
-    while ((status = hd_team_create_test(team)) == UCC_INPROGRESS) {
-        ucc_status_t failed = hd_group_poisoned(parent);
-        uint64_t now = hd_ticks();
-        failed_at = failed == UCC_OK || failed_at ? failed_at : now;
-        if (failed_at && now - failed_at > PATIENCE_MS * 1000 * hd_ticks_per_us) {
-            hd_error("team of %u: the team of its members has failed, and not all of them come",
-                     team->n);
-            hd_form_fail(team, failed);
-            return failed;
-        }
-        (void)hd_runner_poll(&team->contexts[0]->runner);
-        hd_give_way();
-    }
-    return status;
-}
-
 /* --- the end ---------------------------------------------------------------------------------- */
 
 ucc_status_t hd_team_destroy(ucc_team_h team) {

@@ -54,10 +54,6 @@ ucc_status_t hd_team_from_list(ucc_team_h parent, const hd_list_t *list, ucc_tea
 /* Makes a handle from hd_team_from_list or hd_team_shrink ACTIVE at once: its operations wait until
  * all members have come, as after heddle_join. */
 ucc_status_t hd_team_form_ahead(ucc_team_h team);
-/* Drives a handle from hd_team_from_list until its team has formed, or failed: blocks. All members
- * are in such a call, which they have come to by a collective of their team, the parent; a member
- * for which that has failed may not come, so after that nobody waits for long. */
-ucc_status_t hd_team_form_through(ucc_team_h team, const hd_group_t *parent);
 /* Called by ucc_context_create: finds the other contexts of the exchange. Blocks, by contract.
  * unplaced: oob_ep is not known; the context's place among them is where its own record is. */
 ucc_status_t hd_context_meet(ucc_context_h context, const ucc_oob_coll_t *oob, bool unplaced);

@@ -259,7 +259,9 @@ static ucc_status_t settle_nodes(hd_crossing_t *crossing) {
         parted += !together;
     }
     if (tally->has && node_of[span->mine] >= n) { /* its group is one of all of them */
-        hd_error("process %u of %u shares memory with others that say they don't", span->mine, n);
+        hd_error("process %u of %u shares memory with others that say they don't: have all members "
+                 "made the team by the same call?",
+                 span->mine, n);
         hd_free(node_of);
         return UCC_ERR_NO_RESOURCE;
     }

@@ -251,15 +251,13 @@ static bool works(const world_t *world, const made_t *made) {
 
 /* --- what is shared --------------------------------------------------------------------------- */
 
-static uint32_t nodes_in(const hd_crossing_t *crossing) {
-    return crossing->nodes ? crossing->nodes->span->processes : crossing->span->processes;
-}
-
 /* Returns how many nodes the team has, each process of its own counted as one; 0: all of it shares
  * memory, or lives in this process. */
 static uint32_t nodes_of(const world_t *world, const made_t *made) {
     ucc_team_h team = one_of(world, made);
-    return team && team->crossing ? nodes_in(team->crossing) : 0;
+    const hd_crossing_t *crossing = team ? team->crossing : NULL;
+    const hd_nodes_t *nodes = crossing ? crossing->nodes : NULL;
+    return nodes ? nodes->span->processes : crossing ? crossing->span->processes : 0;
 }
 
 /* One team after the other, each checked: with so many nodes. */
@@ -506,43 +504,6 @@ static int go_ahead(const process_t *process, void *arg) {
 Test(derive, teams_that_are_used_before_all_have_come_do_without_shared_memory) {
     shape_t shape = shape_even(4, 1);
     cr_assert(processes_run(&shape, SECONDS, go_ahead, NULL).ok);
-}
-
-/* Rows and columns of a matrix of endpoints; and a row of one node. */
-static int split_group(const process_t *process, void *arg) {
-    static const int64_t color[][4] = {{0, 0, 0, 0}, {0, 1, 0, 1}, {0, 0, 1, 1}, {-1, 2, 2, 2}};
-    static const uint32_t nodes[] = {2, 0, 2, 2};
-    ucc_oob_coll_t oob = process_group_oob(process, 0);
-    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
-    heddle_group_t *group;
-    heddle_ep_t *ep, *sub;
-    bool ok = true;
-    (void)arg;
-    use_nodes();
-    must(heddle_group_create(&params, &group), "heddle_group_create");
-    must(heddle_join(group, 0, &ep), "heddle_join");
-    for (uint32_t i = 0; i < 4; i++) {
-        uint64_t mine = process->me, sum = 0, wanted = 0;
-        must(heddle_split(ep, color[i][mine], -(int64_t)mine, &sub), "heddle_split");
-        if (sub) {
-            must(heddle_allreduce(sub, &mine, &sum, 1, UCC_DT_UINT64, UCC_OP_SUM), "allreduce");
-            const hd_crossing_t *crossing = heddle_ep_team(sub)->crossing;
-            ok &= nodes[i] == 0 ? !crossing : crossing && nodes_in(crossing) == nodes[i];
-            must(heddle_leave(sub), "heddle_leave");
-        }
-        for (uint32_t p = 0; p < 4; p++) {
-            wanted += color[i][p] == color[i][mine] ? p : 0;
-        }
-        ok &= !sub || sum == wanted;
-    }
-    must(heddle_leave(ep), "heddle_leave");
-    must(heddle_group_destroy(group), "heddle_group_destroy");
-    return !ok;
-}
-
-Test(derive, those_of_heddle_split_share_memory_as_their_team_does) {
-    shape_t shape = shape_even(4, 1);
-    cr_assert(processes_run(&shape, SECONDS, split_group, NULL).ok);
 }
 
 /* --- one that can't share --------------------------------------------------------------------- */
