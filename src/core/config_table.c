@@ -300,7 +300,7 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
     [HD_CFG_LIB_XPMEM] = {.scope = HD_CFG_SCOPE_LIB,
                           .type = HD_CFG_CHOICE,
                           .name = "XPMEM",
-                          .value = "auto",
+                          .value = "n",
                           .words = "auto,y,n",
                           .meaning =
                               "Whether processes of one machine attach each other's memory by "

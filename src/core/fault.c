@@ -1,24 +1,79 @@
 /* fault.c: see fault.h. */
 #include "core/fault.h"
 
-#include "core/log.h"
+#include "core/fork.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 
 typedef struct way_out {
     sigjmp_buf back;
-    void *where;
 } way_out_t;
+
+/* Read by the handler, which waits for nobody; written under the lock. */
+enum { MOST = 1024 };
+static struct {
+    _Atomic uintptr_t base; /* 0: nothing */
+    _Atomic size_t bytes;
+} vanishing[MOST];
+static _Atomic uint32_t used; /* of these */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The calling thread's; NULL: it runs no such work. initial-exec: a handler reads it, which must
  * not allocate. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) way_out_t *volatile way_out;
 static struct sigaction before; /* constant once the handler is there */
 static bool installed;
+
+static void guard(void) {
+    hd_fork_guard(&lock);
+}
+
+bool hd_fault_add(const void *base, size_t bytes) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, guard);
+    pthread_mutex_lock(&lock);
+    /* relaxed, all of them: under the lock */
+    uint32_t i = 0, n = atomic_load_explicit(&used, memory_order_relaxed);
+    while (i < n && atomic_load_explicit(&vanishing[i].base, memory_order_relaxed)) {
+        i++;
+    }
+    if (i < MOST) {
+        atomic_store_explicit(&vanishing[i].bytes, bytes, memory_order_relaxed);
+        /* release: with its size; pairs with is_vanishing */
+        atomic_store_explicit(&vanishing[i].base, (uintptr_t)base, memory_order_release);
+        /* release: likewise */
+        atomic_store_explicit(&used, i == n ? n + 1 : n, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return i < MOST;
+}
+
+void hd_fault_remove(const void *base) {
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < MOST; i++) {
+        /* relaxed, both: under the lock, and nobody works there any more */
+        if (atomic_load_explicit(&vanishing[i].base, memory_order_relaxed) == (uintptr_t)base) {
+            atomic_store_explicit(&vanishing[i].base, 0, memory_order_relaxed);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_vanishing(uintptr_t at) {
+    bool is = false;
+    /* acquire, both: pair with hd_fault_add */
+    uint32_t n = atomic_load_explicit(&used, memory_order_acquire);
+    for (uint32_t i = 0; i < n && !is; i++) {
+        uintptr_t base = atomic_load_explicit(&vanishing[i].base, memory_order_acquire);
+        is = base && at - base < atomic_load_explicit(&vanishing[i].bytes, memory_order_relaxed);
+    }
+    return is;
+}
 
 /* As if there were no handler of ours. */
 static void pass_on(int number, siginfo_t *info, void *context) {
@@ -38,12 +93,11 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 static void take(int number, siginfo_t *info, void *context) {
     way_out_t *out = way_out;
     /* Not where memory is broken (BUS_MCEERR_AR): that page is lost, whosever it is. */
-    if (!out || info->si_code != BUS_ADRERR) {
+    if (!out || info->si_code != BUS_ADRERR || !is_vanishing((uintptr_t)info->si_addr)) {
         pass_on(number, info, context);
         return;
     }
     way_out = NULL;
-    out->where = info->si_addr;
     siglongjmp(out->back, 1);
 }
 
@@ -82,10 +136,9 @@ void hd_fault_leave(const sigset_t *mask) {
 }
 
 /* A function of its own: nothing of its caller's lives in registers that a jump would restore. */
-__attribute__((noinline)) bool hd_fault_run(void (*work)(void *arg), void *arg, void **where) {
-    way_out_t out = {.where = NULL};
+__attribute__((noinline)) bool hd_fault_run(void (*work)(void *arg), void *arg) {
+    way_out_t out;
     if (sigsetjmp(out.back, 0)) {
-        *where = out.where;
         return false;
     }
     way_out = &out;

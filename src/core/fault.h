@@ -4,7 +4,7 @@
  *
  *     if (hd_fault_catches()) {
  *         hd_fault_enter(&mask);
- *         if (!hd_fault_run(work, arg, &where)) { ... what it has done so far is done }
+ *         if (!hd_fault_run(work, arg)) { ... what it has done so far is done }
  *         hd_fault_leave(&mask);
  *     }
  *
@@ -17,16 +17,21 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Installs the handler, once; false: it can't be had. */
 bool hd_fault_install(void);
+/* Memory that may vanish, from when it is mapped until it no longer is: faults elsewhere are the
+ * program's. False: there is no room to note it. */
+bool hd_fault_add(const void *base, size_t bytes);
+void hd_fault_remove(const void *base);
 /* Is it there, and nobody else's in its place? A call of the system. */
 bool hd_fault_catches(void);
 /* Around work: the thread must not block the signal. */
 void hd_fault_enter(sigset_t *mask);
 void hd_fault_leave(const sigset_t *mask);
-/* Runs work, which takes no locks, and calls nothing that could mind being left in the middle.
- * False: a page that it touched was not there; *where says which. */
-bool hd_fault_run(void (*work)(void *arg), void *arg, void **where);
+/* Runs work, which holds no locks where it touches such memory, nor calls anything there that could
+ * mind being left in the middle. False: a page that it touched was not there. */
+bool hd_fault_run(void (*work)(void *arg), void *arg);
 
 #endif

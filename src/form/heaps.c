@@ -59,8 +59,9 @@ static void look(hd_heap_fetches_t *fetches, hd_reach_t *reach) {
 
 /* A block of another process's addresses: its name is all that it takes. */
 static void attach(hd_reach_t *reach, const hd_reach_slot_t *slot) {
-    const char *why;
-    hd_heap_view_t *view = hd_heap_view_attach(slot->name, slot->bytes, &why);
+    const char *why = "it is not wanted here";
+    hd_heap_view_t *view =
+        hd_reach_has_blocks(reach) ? hd_heap_view_attach(slot->name, slot->bytes, &why) : NULL;
     if (!view) {
         hd_info("buffers of another process stay far: by XPMEM, %s", why);
         hd_reach_miss(reach, slot->slot, why);

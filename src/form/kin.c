@@ -438,19 +438,12 @@ static void unref(hd_kin_t *kin) {
     hd_free(kin);
 }
 
-/* This process has said something. If it has not heard of another failure, nobody else has either:
- * then the others hear of this one in time, or some have read before that all can. */
-static void fail_birth(hd_kin_t *kin, ucc_status_t status) {
-    bool heard = hd_birth_status(kin->birth) < 0, in_time = hd_birth_fail(kin->birth, status);
-    kin->late = kin->late || (!heard && !in_time);
-}
-
 /* The last word of this process. */
 static void end_birth(hd_kin_t *kin, ucc_status_t status) {
     if (!kin->said) {
         hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
     } else if (status != UCC_OK) {
-        fail_birth(kin, status);
+        kin->late |= !hd_birth_fail(kin->birth, status);
     }
     kin->said = true;
     hd_birth_leave(kin->scope, kin->birth, kin->span->mine);

@@ -76,8 +76,10 @@ ucc_status_t hd_form_share(ucc_team_h team) {
     if (status < 0) {
         failed = hd_form_meeting_status(team); /* of which another process may have heard first */
         if (failed == UCC_OK && status != UCC_ERR_TIMED_OUT && does_without(f, kin)) {
-            hd_info("%u processes of one machine can't share memory: they use the network",
-                    f->node_span ? f->node_span->processes : f->roll.span->processes);
+            if (!f->ahead && !f->joins_ahead) {
+                hd_info("%u processes of one machine can't share memory: they use the network",
+                        f->node_span ? f->node_span->processes : f->roll.span->processes);
+            }
             return UCC_OK;
         }
         status = failed != UCC_OK ? failed : status;

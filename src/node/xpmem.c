@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/random.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ enum { READ_WRITE = 2, BY_MODE = 1, MODE = 0600 };
 enum { LEAST_VERSION = 0x26000 };
 /* Addresses of programs have so many bits; the last page of those may not be attachable. */
 enum { ADDRESS_BITS = 48, LAST_BITS = 47, LAST_PAGE = 64 * 1024 };
+enum { BLOCK_BITS = ADDRESS_BITS - HD_XPMEM_SHIFT };
 
 typedef struct address {
     int64_t permit;
@@ -31,6 +33,7 @@ static struct {
     uint32_t forks; /* hd_forks() when it was asked */
     const char *why;
     int64_t segid;
+    uint64_t nonce; /* the module gives another process with this one's pid the same segid */
     int (*version)(void);
     int64_t (*make)(void *, size_t, int, void *);
     int64_t (*get)(int64_t, int, int, void *);
@@ -76,6 +79,9 @@ static const char *make(void) {
     if (xpmem.version() < LEAST_VERSION) {
         return "XPMEM's version is before 2.6, or unknown";
     }
+    if (getrandom(&xpmem.nonce, sizeof(xpmem.nonce), 0) != sizeof(xpmem.nonce)) {
+        return "there are no random numbers";
+    }
     xpmem.segid = xpmem.make(NULL, SIZE_MAX, BY_MODE, (void *)(intptr_t)MODE);
     return xpmem.segid > 0 ? NULL : "XPMEM refuses this process's memory";
 }
@@ -110,8 +116,8 @@ size_t hd_xpmem_bytes(uint64_t block) {
 }
 
 void hd_xpmem_name(uint64_t block, uint64_t name[2]) {
-    name[0] = (uint64_t)xpmem.segid; /* constant since it is open */
-    name[1] = block;
+    name[0] = (uint64_t)xpmem.segid; /* constant since it is open, as the nonce is */
+    name[1] = xpmem.nonce << BLOCK_BITS | block;
 }
 
 const char *hd_xpmem_attach(const uint64_t name[2], size_t bytes, hd_xpmem_t *attached) {
@@ -119,14 +125,15 @@ const char *hd_xpmem_attach(const uint64_t name[2], size_t bytes, hd_xpmem_t *at
     if (why) {
         return why;
     }
-    if (name[0] == 0 || name[0] > INT64_MAX || bytes == 0 || bytes != hd_xpmem_bytes(name[1])) {
+    uint64_t block = name[1] & ((UINT64_C(1) << BLOCK_BITS) - 1);
+    if (name[0] == 0 || name[0] > INT64_MAX || bytes != hd_xpmem_bytes(block)) {
         return "it is no memory of a process";
     }
     if (!hd_fault_install()) {
         return "the program has SIGBUS for itself";
     }
     address_t at = {.permit = xpmem.get((int64_t)name[0], READ_WRITE, BY_MODE, NULL),
-                    .offset = (off_t)(name[1] << HD_XPMEM_SHIFT)};
+                    .offset = (off_t)(block << HD_XPMEM_SHIFT)};
     if (at.permit <= 0) {
         return "XPMEM does not let this process have it";
     }
@@ -136,10 +143,16 @@ const char *hd_xpmem_attach(const uint64_t name[2], size_t bytes, hd_xpmem_t *at
         return "it can't be attached";
     }
     *attached = (hd_xpmem_t){.base = base, .permit = at.permit};
+    if (!hd_fault_add(base, bytes)) {
+        xpmem.detach(base);
+        xpmem.release(at.permit);
+        return "too much is attached";
+    }
     return NULL;
 }
 
 void hd_xpmem_detach(const hd_xpmem_t *attached) {
+    hd_fault_remove(attached->base);
     xpmem.detach(attached->base);
     xpmem.release(attached->permit);
 }

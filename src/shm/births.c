@@ -152,9 +152,9 @@ bool hd_birth_fail(hd_birth_t *birth, ucc_status_t why) {
     int32_t none = UCC_OK;
     /* seq_cst, both: either I see the last one that has said something, or whoever has seen that
      * one sees the failure */
-    atomic_compare_exchange_strong_explicit(&birth->failed, &none, (int32_t)why,
-                                            memory_order_seq_cst, memory_order_seq_cst);
-    return atomic_load_explicit(&birth->came, memory_order_seq_cst) < birth->expected;
+    bool first = atomic_compare_exchange_strong_explicit(
+        &birth->failed, &none, (int32_t)why, memory_order_seq_cst, memory_order_seq_cst);
+    return !first || atomic_load_explicit(&birth->came, memory_order_seq_cst) < birth->expected;
 }
 
 uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me) {

@@ -201,15 +201,27 @@ void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint3
     }
 }
 
-void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status) {
+/* Of memory that was never used, the generation is 0, and so is the status. */
+static bool is_failure(uint64_t work_status, uint64_t k) {
+    return hd_is_generation(work_status, hd_generation(k)) && (uint32_t)work_status != UCC_OK;
+}
+
+bool hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status) {
     uint64_t gen = hd_generation(k);
     uint64_t seen = atomic_load_explicit(&x->work_status, memory_order_relaxed);
-    /* of memory that was never used, the generation is 0, and so is the status */
-    while ((!hd_is_generation(seen, gen) || (uint32_t)seen == UCC_OK) &&
-           /* release: pairs with hd_engine_end; the first failure wins */
-           !atomic_compare_exchange_weak_explicit(&x->work_status, &seen, gen | (uint32_t)status,
-                                                  memory_order_release, memory_order_relaxed)) {
+    bool first = false;
+    while (!first && !is_failure(seen, k)) {
+        /* release: pairs with hd_engine_end; the first failure wins */
+        first =
+            atomic_compare_exchange_weak_explicit(&x->work_status, &seen, gen | (uint32_t)status,
+                                                  memory_order_release, memory_order_relaxed);
     }
+    return first;
+}
+
+bool hd_engine_has_failed(const hd_exchange_t *x, uint64_t k) {
+    /* relaxed: whoever misses it does work in vain */
+    return is_failure(atomic_load_explicit(&x->work_status, memory_order_relaxed), k);
 }
 
 /* So many units of slice s, claimed by me, are finished. */

@@ -381,9 +381,10 @@ ucc_status_t hd_engine_cancel(hd_op_t *op, ucc_status_t why);
 /* Works on all slices that have units to claim, in whatever order they become ready. Only on boards
  * with a tree. */
 ucc_status_t hd_engine_work_unordered(hd_op_t *op);
-/* In an exchange that can't end yet: notes the failure of a unit; one more slice is finished, of so
- * many. */
-void hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status);
+/* In an exchange that can't end yet: notes the failure of a unit (true: it is the first one); has
+ * one been noted, as far as is known? One more slice is finished, of so many. */
+bool hd_engine_note_failure(hd_exchange_t *x, uint64_t k, ucc_status_t status);
+bool hd_engine_has_failed(const hd_exchange_t *x, uint64_t k);
 void hd_engine_slice_done(hd_group_t *group, hd_exchange_t *x, uint64_t k, uint32_t slices);
 /* The latter in two steps: was that the last one? Then what the exchange has is given back, before
  * everybody is told of the end. */

@@ -190,7 +190,8 @@ static size_t extent_of(const hd_op_t *op, uint8_t extent) {
  * in the middle if that memory vanishes. */
 static uint64_t word_of_block(const hd_op_t *op, const void *at, size_t bytes) {
     hd_reach_t *reach = op->group->reach;
-    bool can = hd_reach_has_blocks(reach) && !op->call.exclusive && hd_pull_is_open(at, bytes);
+    bool can = bytes > 0 && hd_reach_has_blocks(reach) && !op->call.exclusive &&
+               hd_pull_is_open(at, bytes);
     return can ? hd_reach_word_of_block(reach, at, bytes) : HD_REACH_FAR;
 }
 
@@ -435,6 +436,10 @@ static void enter(const hd_op_t *op, step_t *step) {
     if (step->catches) {
         hd_fault_enter(&step->mask);
     }
+    if (step->catches && !hd_fault_catches() && /* since this member has shown its buffers */
+        hd_engine_note_failure(op->exchange, op->place.k, UCC_ERR_IO_ERROR)) {
+        hd_error("%s: the program has taken SIGBUS for itself meanwhile", hd_op_type_name(op));
+    }
     step->is_inside = true;
 }
 
@@ -472,14 +477,16 @@ static void run_chunk(void *arg) {
 }
 
 /* Some of the buffers are memory of others, which vanishes when those end: then the exchange has
- * failed, as it would have by the news of that. */
+ * failed, as it would have by the news of that. What is left of it is not touched any more. */
 static void run_chunk_caught(chunk_t *chunk) {
-    void *where;
-    if (!hd_fault_run(run_chunk, chunk, &where)) {
-        hd_copy_fence(); /* what was written by streaming stores, before it is called finished */
-        hd_error("%s: there is no memory at %p any more, where another process has its buffers",
-                 hd_op_type_name(chunk->op), where);
-        hd_engine_note_failure(chunk->op->exchange, chunk->op->place.k, UCC_ERR_IO_ERROR);
+    hd_op_t *op = chunk->op;
+    if (hd_engine_has_failed(op->exchange, op->place.k) || hd_fault_run(run_chunk, chunk)) {
+        return;
+    }
+    hd_copy_fence(); /* what was written by streaming stores, before it is called finished */
+    if (hd_engine_note_failure(op->exchange, op->place.k, UCC_ERR_IO_ERROR)) {
+        hd_error("%s: buffers of another process are gone, as it has ended or unmapped them",
+                 hd_op_type_name(op));
     }
 }
 

@@ -79,7 +79,8 @@ uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me);
 void hd_birth_say(const hd_group_t *group, hd_birth_t *birth, uint32_t me, ucc_status_t status,
                   bool in);
 /* Also after that: nothing can come of it. False: too late: all have said that they take part, and
- * some may have read that. */
+ * some may have read that. (Where another participant has failed first, that is the other's
+ * matter.) */
 bool hd_birth_fail(hd_birth_t *birth, ucc_status_t why);
 /* UCC_INPROGRESS: not all have said so yet; UCC_OK: all have; else the first failure. */
 ucc_status_t hd_birth_status(const hd_birth_t *birth);

@@ -30,7 +30,7 @@ enum { WRONG, NEAR }; /* values of a process */
 typedef struct way {
     bool without_device[2], refuses[2]; /* by process: it has none; it attaches nothing */
     bool heaps[2];                      /* its buffers lie in heaps */
-    const char *xpmem[2];               /* its setting; NULL: the default */
+    const char *xpmem[2];               /* its setting; NULL: auto */
 } way_t;
 
 static void set_out(const process_t *process, const way_t *way) {
@@ -41,9 +41,7 @@ static void set_out(const process_t *process, const way_t *way) {
     if (way && way->refuses[p]) {
         setenv("STAND_IN", "attach", 1);
     }
-    if (way && way->xpmem[p]) {
-        setenv("HEDDLE_XPMEM", way->xpmem[p], 1);
-    }
+    setenv("HEDDLE_XPMEM", way && way->xpmem[p] ? way->xpmem[p] : "auto", 1);
 }
 
 static uint64_t near_so_far(void) {

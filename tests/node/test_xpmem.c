@@ -128,7 +128,7 @@ Test(xpmem, names_that_are_no_blocks_are_refused) {
     size_t bytes = hd_xpmem_bytes(0);
     cr_expect_not_null(hd_xpmem_attach((const uint64_t[]){0, 0}, bytes, &attached));
     cr_expect_not_null(hd_xpmem_attach((const uint64_t[]){UINT64_MAX, 0}, bytes, &attached));
-    cr_expect_not_null(hd_xpmem_attach((const uint64_t[]){name[0], UINT64_MAX}, bytes, &attached));
+    cr_expect_not_null(hd_xpmem_attach((const uint64_t[]){name[0], UINT64_MAX}, 0, &attached));
     cr_expect_not_null(hd_xpmem_attach(name, bytes + 1, &attached));
     cr_expect_not_null(hd_xpmem_attach(name, 0, &attached));
     cr_expect_eq(hd_xpmem_bytes(hd_xpmem_block(UINT64_MAX)), 0);

@@ -31,6 +31,7 @@ static __attribute__((constructor)) void choose_library(void) {
     if (library && *library && &hd_xpmem_library) {
         hd_xpmem_library = library;
         hd_xpmem_device = "/dev/null";
+        setenv("HEDDLE_XPMEM", "auto", 0);
     }
 }
 
