@@ -120,10 +120,10 @@ static int near_of(const char *preload, const char *arguments) {
 }
 
 Test(programs, of_ucc_have_buffers_that_are_near) {
-    cr_expect_eq(near_of("", "1048576 50"), 0);
-    cr_expect_gt(near_of(LIBRARY, "1048576 50"), 20);
+    cr_expect_eq(near_of("", "1048576 400"), 0);
+    cr_expect_gt(near_of(LIBRARY, "1048576 400"), 20);
 }
 
 Test(programs, of_ucc_that_fork_with_their_buffers_have_them_near_too) {
-    cr_expect_gt(near_of(LIBRARY, "early 1048576 50"), 20);
+    cr_expect_gt(near_of(LIBRARY, "early 1048576 400"), 20);
 }
