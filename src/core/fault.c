@@ -8,11 +8,6 @@
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <string.h>
-
-typedef struct way_out {
-    sigjmp_buf back;
-} way_out_t;
 
 /* Read by the handler, which waits for nobody; written under the lock. */
 enum { MOST = 1024 };
@@ -25,7 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The calling thread's; NULL: it runs no such work. initial-exec: a handler reads it, which must
  * not allocate. */
-static _Thread_local __attribute__((tls_model("initial-exec"))) way_out_t *volatile way_out;
+static _Thread_local __attribute__((tls_model("initial-exec"))) sigjmp_buf *volatile way_out;
 static struct sigaction before; /* constant once the handler is there */
 static bool installed;
 
@@ -91,14 +86,14 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 }
 
 static void take(int number, siginfo_t *info, void *context) {
-    way_out_t *out = way_out;
+    sigjmp_buf *out = way_out;
     /* Not where memory is broken (BUS_MCEERR_AR): that page is lost, whosever it is. */
     if (!out || info->si_code != BUS_ADRERR || !is_vanishing((uintptr_t)info->si_addr)) {
         pass_on(number, info, context);
         return;
     }
     way_out = NULL;
-    siglongjmp(out->back, 1);
+    siglongjmp(*out, 1);
 }
 
 static void install(void) {
@@ -137,8 +132,8 @@ void hd_fault_leave(const sigset_t *mask) {
 
 /* A function of its own: nothing of its caller's lives in registers that a jump would restore. */
 __attribute__((noinline)) bool hd_fault_run(void (*work)(void *arg), void *arg) {
-    way_out_t out;
-    if (sigsetjmp(out.back, 0)) {
+    sigjmp_buf out;
+    if (sigsetjmp(out, 0)) {
         return false;
     }
     way_out = &out;

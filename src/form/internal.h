@@ -173,6 +173,11 @@ void hd_form_tell_refusal(hd_meeting_t *meeting, const hd_refusal_t *refusal);
 void hd_form_find_sharers(const hd_reach_t *of, const hd_list_t *list, uint64_t wire,
                           hd_refusal_t *refusal);
 
+/* Is the team used before all of its members have come? */
+static inline bool hd_form_goes_ahead(const hd_forming_t *f) {
+    return f->ahead || f->joins_ahead;
+}
+
 /* A set whose members make teams of lists of themselves. */
 typedef struct hd_known {
     uint64_t scope; /* its serial number in this process */

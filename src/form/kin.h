@@ -70,9 +70,9 @@ void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text);
 bool hd_kin_all_lack(const hd_kin_t *kin);
 /* After an error: who was in which state then, for people. kin: NULL if there was no memory. */
 hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin);
-/* After UCC_OK, once: all processes have it. Returns the group with a reference. It keeps its scope,
- * unless that is one node's of a team of several: this team's own node is as good to its
- * descendants, and the processes of the other team hear when it is left. */
+/* After UCC_OK, once: all processes have it. Returns the group with a reference. The kin keeps its
+ * scope, unless that is one node's of a team of several: this team's own node is as good to its
+ * descendants, and the processes of the other team hear when that is left. */
 hd_group_t *hd_kin_found(hd_kin_t *kin);
 /* Before that: nobody joins the group, and ends of processes do not matter to it. */
 void hd_kin_is_scope(hd_kin_t *kin);

@@ -9,11 +9,16 @@
  */
 #include "form/internal.h"
 
+/* Of those processes of the team that share memory, or would: all, or a node's. */
+static const hd_span_t *sharers(const hd_forming_t *f) {
+    return f->node_span ? f->node_span : f->roll.span;
+}
+
 /* For the meeting of this process's endpoints, of which the first to come does it. */
 static void *begin_kin(void *arg) {
     const hd_forming_t *f = arg;
-    const hd_span_t *span = f->node_span ? f->node_span : f->roll.span;
-    bool ahead = f->ahead || f->joins_ahead;
+    const hd_span_t *span = sharers(f);
+    bool ahead = hd_form_goes_ahead(f);
     hd_kin_params_t params = {.span = span,
                               .process = f->kin_process,
                               .config = &f->group_config,
@@ -40,15 +45,18 @@ bool hd_form_has_waited(ucc_team_h team) {
     return team->lib->timeout && now - f->since >= team->lib->timeout;
 }
 
-/* The kin has failed. If all of the node's processes hear that, they are nodes of their own, as they
- * tell when they greet; if there is no other node, there is nobody else to tell. */
+/* The kin has failed. If all of the node's processes hear that, they are nodes of their own, as
+ * they tell when they greet; if there is no other node, there is nobody else to tell. */
 static bool does_without(hd_forming_t *f, const hd_kin_t *kin) {
     if (!f->process || !kin || !hd_kin_all_lack(kin)) {
         return false;
     }
-    if (f->ahead || f->joins_ahead) { /* it may form for long, and keeps nothing of the parent's */
+    if (hd_form_goes_ahead(f)) { /* it may form for long, and keeps nothing of the parent's */
         hd_home_unpin(&f->scope->home);
         f->scope = NULL;
+    } else { /* who goes ahead has not tried */
+        hd_info("%u processes of one machine can't share memory: they use the network",
+                sharers(f)->processes);
     }
     f->not_shared = hd_kin_obstacle(kin);
     f->roll.nodes = f->node_span ? f->roll.nodes : f->roll.span->processes;
@@ -76,10 +84,6 @@ ucc_status_t hd_form_share(ucc_team_h team) {
     if (status < 0) {
         failed = hd_form_meeting_status(team); /* of which another process may have heard first */
         if (failed == UCC_OK && status != UCC_ERR_TIMED_OUT && does_without(f, kin)) {
-            if (!f->ahead && !f->joins_ahead) {
-                hd_info("%u processes of one machine can't share memory: they use the network",
-                        f->node_span ? f->node_span->processes : f->roll.span->processes);
-            }
             return UCC_OK;
         }
         status = failed != UCC_OK ? failed : status;

@@ -199,10 +199,10 @@ void hd_form_find_sharers(const hd_reach_t *of, const hd_list_t *list, uint64_t 
 
 void hd_form_refuse_sharing(const hd_refusal_t *refusal) {
     uint64_t name[2];
-    hd_kin_name(refusal->wire, name);
     if (refusal->processes < 2) {
         return; /* there is nobody to tell */
     }
+    hd_kin_name(refusal->wire, name);
     hd_birth_t *birth = hd_birth_come(refusal->scope, name, refusal->processes);
     if (birth) {
         hd_birth_say(refusal->scope, birth, refusal->mine, refusal->why, false);
@@ -286,7 +286,7 @@ ucc_status_t hd_form_make_crossing(ucc_team_h team, const hd_record_t *names, hd
     const hd_node_claim_t nodes = {.node_of = mixed ? f->roll.node_of : NULL,
                                    .agreed = f->roll.all,
                                    .has = shared,
-                                   .vetoes = f->ahead || f->joins_ahead};
+                                   .vetoes = hd_form_goes_ahead(f)};
     if (f->roll.node_of && !nodes.agreed) {
         say_obstacles(f, shared);
     }

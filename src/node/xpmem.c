@@ -19,7 +19,7 @@ enum { READ_WRITE = 2, BY_MODE = 1, MODE = 0600 };
 enum { LEAST_VERSION = 0x26000 };
 /* Addresses of programs have so many bits; the last page of those may not be attachable. */
 enum { ADDRESS_BITS = 48, LAST_BITS = 47, LAST_PAGE = 64 * 1024 };
-enum { BLOCK_BITS = ADDRESS_BITS - HD_XPMEM_SHIFT };
+enum { BLOCK_BITS = ADDRESS_BITS - HD_XPMEM_SHIFT }; /* of a block's number */
 
 typedef struct address {
     int64_t permit;
@@ -29,7 +29,7 @@ typedef struct address {
 /* Under the lock, but for the functions, which are constant once it is open. */
 static struct {
     pthread_mutex_t lock;
-    bool knows_forks, loaded, asked;
+    bool loaded, asked;
     uint32_t forks; /* hd_forks() when it was asked */
     const char *why;
     int64_t segid;
@@ -86,14 +86,13 @@ static const char *make(void) {
     return xpmem.segid > 0 ? NULL : "XPMEM refuses this process's memory";
 }
 
+static void guard(void) {
+    hd_fork_guard(&xpmem.lock);
+}
+
 const char *hd_xpmem_open(void) {
-    pthread_mutex_lock(&xpmem.lock);
-    bool knows = xpmem.knows_forks;
-    xpmem.knows_forks = true;
-    pthread_mutex_unlock(&xpmem.lock);
-    if (!knows) {
-        hd_fork_guard(&xpmem.lock); /* not under it: fork.h */
-    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, guard);
     pthread_mutex_lock(&xpmem.lock);
     bool asks = !xpmem.asked || xpmem.forks != hd_forks();
     if (asks) {
@@ -112,7 +111,7 @@ const char *hd_xpmem_open(void) {
 size_t hd_xpmem_bytes(uint64_t block) {
     const uint64_t last = (UINT64_C(1) << LAST_BITS >> HD_XPMEM_SHIFT) - 1;
     size_t bytes = (size_t)1 << HD_XPMEM_SHIFT;
-    return block >> (ADDRESS_BITS - HD_XPMEM_SHIFT) ? 0 : block == last ? bytes - LAST_PAGE : bytes;
+    return block >> BLOCK_BITS ? 0 : block == last ? bytes - LAST_PAGE : bytes;
 }
 
 void hd_xpmem_name(uint64_t block, uint64_t name[2]) {

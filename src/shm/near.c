@@ -426,6 +426,14 @@ typedef struct chunk {
     uint32_t slice, first, taken;
 } chunk_t;
 
+static void begin_catching(const hd_op_t *op, step_t *step) {
+    hd_fault_enter(&step->mask);
+    if (!hd_fault_catches() && /* since this member has shown its buffers */
+        hd_engine_note_failure(op->exchange, op->place.k, UCC_ERR_IO_ERROR)) {
+        hd_error("%s: the program has taken SIGBUS for itself meanwhile", hd_op_type_name(op));
+    }
+}
+
 /* See the head of this file. */
 static void enter(const hd_op_t *op, step_t *step) {
     hd_shared_t *shared = op->place.member->shared;
@@ -434,11 +442,7 @@ static void enter(const hd_op_t *op, step_t *step) {
     atomic_store_explicit(&shared->at_work, 1, memory_order_relaxed); /* for people */
     hd_delay_point();
     if (step->catches) {
-        hd_fault_enter(&step->mask);
-    }
-    if (step->catches && !hd_fault_catches() && /* since this member has shown its buffers */
-        hd_engine_note_failure(op->exchange, op->place.k, UCC_ERR_IO_ERROR)) {
-        hd_error("%s: the program has taken SIGBUS for itself meanwhile", hd_op_type_name(op));
+        begin_catching(op, step);
     }
     step->is_inside = true;
 }
@@ -633,10 +637,10 @@ ucc_status_t hd_near_work(hd_op_t *op) {
     step_t step = {.work = far->work, .catches = far->vanishes};
     step.work.slice = slices_of(op)->slice;
     ucc_status_t status = hd_op_is_flat(op) ? work_flat(op, &step) : work_deep(op, &step);
-    if (step.is_inside && step.catches) {
-        hd_fault_leave(&step.mask);
-    }
     if (step.is_inside) {
+        if (step.catches) {
+            hd_fault_leave(&step.mask);
+        }
         leave(op);
     }
     op->exposed = status == UCC_INPROGRESS;
