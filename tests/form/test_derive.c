@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 TestSuite(derive, .timeout = 120);
@@ -508,11 +507,6 @@ Test(derive, teams_that_are_used_before_all_have_come_do_without_shared_memory) 
 
 /* --- one that can't share --------------------------------------------------------------------- */
 
-static void lack_segments(void) {
-    struct rlimit little = {4096, 4096};
-    must(setrlimit(RLIMIT_FSIZE, &little) ? UCC_ERR_NO_MESSAGE : UCC_OK, "setrlimit");
-}
-
 /* The processes whose bits are in arg can make no segments; and no team is anything but right. */
 static int make_without(const process_t *process, void *arg) {
     static const uint32_t included[] = {0xff, 0x55, 0xf7, 0xaa};
@@ -521,7 +515,7 @@ static int make_without(const process_t *process, void *arg) {
     made_t parent = all_of(world);
     bool ok = true, one_lacks = (lack & 5) == 5, other_lacks = (lack & 10) == 10;
     if (lack >> process->me & 1) {
-        lack_segments();
+        process_limit_files(4096);
     }
     for (uint32_t i = 0; ok && i < 4; i++) {
         made_t made = begin(world, &parent, included[i]);

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,10 +233,10 @@ Test(form_span, they_do_not_where_sums_must_not_depend_on_nodes) {
 
 /* The process that would make its node's memory can't. */
 static int forms_without_a_segment(const process_t *process, void *arg) {
-    struct rlimit little = {4096, 4096};
     setenv("HEDDLE_NET_TLS", "tcp,self", 1); /* UCX's shared memory is a file, too */
-    must(process->me == 0 && setrlimit(RLIMIT_FSIZE, &little) ? UCC_ERR_NO_MESSAGE : UCC_OK,
-         "setrlimit");
+    if (process->me == 0) {
+        process_limit_files(4096);
+    }
     return forms_by_nodes(process, arg);
 }
 

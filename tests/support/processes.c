@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -176,6 +177,14 @@ void process_enter_host(uint32_t host) {
         exit(1);
     }
     close(fd);
+}
+
+void process_limit_files(size_t bytes) {
+    struct rlimit limit;
+    signal(SIGXFSZ, SIG_IGN);
+    must(getrlimit(RLIMIT_FSIZE, &limit) ? UCC_ERR_NO_MESSAGE : UCC_OK, "getrlimit");
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+    must(setrlimit(RLIMIT_FSIZE, &limit) ? UCC_ERR_NO_MESSAGE : UCC_OK, "setrlimit");
 }
 
 void process_set_link(bool up) {
@@ -474,6 +483,7 @@ static _Noreturn void be_process(process_t *process, int (*work)(const process_t
     process->endpoint = mine;
     int result = work(process, arg);
     process_note(process, "has ended with %d", result);
+    process_limit_files(RLIM_INFINITY); /* LeakSanitizer writes until all is written */
     free(mine);
     exit(result); /* and not _exit: leaks are looked for on the way */
 }

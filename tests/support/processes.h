@@ -89,6 +89,11 @@ uint32_t processes_hosts(const char **why);
 /* Moves the calling process, which has one thread, to the h-th host (from 1). Ends it if that
  * fails. */
 void process_enter_host(uint32_t host);
+
+/* The calling process makes no files, and so no segments, of more than that many bytes, until its
+ * work is done. What it says may go to a file that has more already: that is lost, and no signal
+ * ends it. */
+void process_limit_files(size_t bytes);
 /* The link of the host that the calling process is on goes down, or comes up. */
 void process_set_link(bool up);
 
