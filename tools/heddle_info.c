@@ -22,6 +22,7 @@ static void help(void) {
          "      --topology      the machine, or the one that HEDDLE_TOPOLOGY describes\n"
          "      --trees         trees for the endpoints, placed by topology\n"
          "      --config        every variable: meaning, default, value in force, its origin\n"
+         "      --profile       the machine's profile: what large data cost, and what follows\n"
          "      --plans         which protocol runs per collective and size\n"
          "      --net           which algorithm runs among processes per collective and size\n"
          "      --gpus          GPUs, their peers and NUMA nodes, whose they should be of the\n"
@@ -175,6 +176,7 @@ int main(int argc, char **argv) {
         {"trees", no_argument, NULL, SECTION + 2},
         {"config", no_argument, NULL, SECTION + 3},
         {"plans", no_argument, NULL, SECTION + 4},
+        {"profile", no_argument, NULL, SECTION + 7},
         {"net", no_argument, NULL, SECTION + 5},
         {"gpus", no_argument, NULL, SECTION + 6},
         {"endpoints", required_argument, NULL, 'n'},

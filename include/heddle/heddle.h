@@ -707,7 +707,9 @@ typedef enum {
     HEDDLE_INFO_GPUS = UCC_BIT(
         6), /**< GPUs: those that HEDDLE_GPU names, or that the program uses; heddle_team_gpu() for
                          `endpoints` endpoints placed by topology, and which way their calls on devices take */
-    HEDDLE_INFO_ALL = 0x7f
+    HEDDLE_INFO_PROFILE = UCC_BIT(7), /**< the machine's profile: how its cores exchange large data,
+                                         where that is known from, and what follows */
+    HEDDLE_INFO_ALL = 0xff
 } heddle_info_flags_t;
 
 /** HEDDLE_VERSION and HEDDLE_VERSION_STRING of the library that the program runs on, which may be

@@ -145,6 +145,18 @@ static ucc_status_t print_plans(FILE *out, uint32_t n) {
     return status;
 }
 
+static ucc_status_t print_profile(FILE *out) {
+    ucc_lib_params_t params = {0};
+    ucc_lib_h lib;
+    ucc_status_t status = ucc_init(&params, NULL, &lib);
+    if (status == UCC_OK) {
+        hd_profile_print(hd_team_profile(lib), out);
+        fputc('\n', out);
+        ucc_finalize(lib);
+    }
+    return status;
+}
+
 /* Among so many processes. */
 static ucc_status_t print_net(FILE *out, uint32_t n) {
     ucc_lib_params_t params = {0};
@@ -304,7 +316,10 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
         }
         fputc('\n', stream);
     }
-    ucc_status_t status = flags & HEDDLE_INFO_PLANS ? print_plans(stream, n) : UCC_OK;
+    ucc_status_t status = flags & HEDDLE_INFO_PROFILE ? print_profile(stream) : UCC_OK;
+    if (status == UCC_OK && flags & HEDDLE_INFO_PLANS) {
+        status = print_plans(stream, n);
+    }
     if (status == UCC_OK && flags & HEDDLE_INFO_NET) {
         status = print_net(stream, endpoints ? endpoints : 2);
     }

@@ -85,7 +85,18 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
     lib->gpu_copy_min = hd_config_size(c, HD_CFG_LIB_GPU_COPY_MIN);
     lib->gpu_partial_min = hd_config_size(c, HD_CFG_LIB_GPU_PARTIAL_MIN);
     lib->timeout = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_TIMEOUT));
-    return UCC_OK;
+    const char *profile = hd_config_string(c, HD_CFG_LIB_PROFILE);
+    lib->profile_again = strcmp(profile, "measure") == 0;
+    return hd_profile_parse(profile, &lib->profile, &lib->profile_owned);
+}
+
+static void release(ucc_lib_h lib) {
+    hd_config_release(lib->config);
+    free(lib->own_prefix);
+    if (lib->profile_owned) {
+        hd_free((void *)(uintptr_t)lib->profile);
+    }
+    hd_free(lib);
 }
 
 ucc_status_t ucc_init_version(unsigned api_major_version, unsigned api_minor_version,
@@ -120,9 +131,7 @@ ucc_status_t ucc_init_version(unsigned api_major_version, unsigned api_minor_ver
                                   hd_config_string(lib->config, HD_CFG_LIB_GPU_LIBRARY));
     }
     if (status != UCC_OK) {
-        hd_config_release(lib->config);
-        free(lib->own_prefix);
-        hd_free(lib);
+        release(lib);
         return status;
     }
     hd_trace_open(hd_config_string(lib->config, HD_CFG_LIB_TRACE),
@@ -145,9 +154,7 @@ ucc_status_t ucc_finalize(ucc_lib_h lib_p) {
     hd_trace_close();
     hd_devices_sweep();
     hd_gpu_unconfigure();
-    hd_config_release(lib_p->config);
-    free(lib_p->own_prefix);
-    hd_free(lib_p);
+    release(lib_p);
     return UCC_OK;
 }
 

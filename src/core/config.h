@@ -67,6 +67,7 @@ typedef enum hd_cfg_id {
     HD_CFG_LIB_CHUNK,            /* size: bytes touched by one chunk */
     HD_CFG_LIB_NONTEMPORAL_MIN,  /* size or auto */
     HD_CFG_LIB_PULL_MIN,         /* size or inf */
+    HD_CFG_LIB_PROFILE,          /* string: see shm/profile.h */
     HD_CFG_LIB_RING,             /* uint: lanes per endpoint, power of two 4..64 */
     HD_CFG_LIB_PERSISTENT_RING,  /* uint: exchanges of one persistent request, power of two 2..16 */
     HD_CFG_LIB_SPIN_POLLS,       /* uint: polls of the awaited line per progress call */

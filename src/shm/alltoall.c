@@ -97,6 +97,23 @@ ucc_status_t hd_alltoallv_start(hd_op_t *op) {
     return status;
 }
 
+/* My slice has what I get, also if I give little: then it is not looked into, but a unit for each. */
+ucc_status_t hd_alltoallv_start_pulled(hd_op_t *op) {
+    bool direct = op->plan.regime == HD_REGIME_DIRECT;
+    ucc_status_t status = direct ? hd_engine_register(op, op->call.src, op->call.dst)
+                                 : hd_engine_register_blocks(op, op->call.src, op->call.dst);
+    if (status != UCC_OK) {
+        return status;
+    }
+    op->wait = wait_for_vector;
+    status = direct ? hd_lane_expose(op)
+                    : hd_lane_publish_blocks(op, op->call.send_element, op->place.me);
+    if (status == UCC_OK) {
+        hd_arrive(op, false);
+    }
+    return status;
+}
+
 ucc_status_t hd_alltoallv_start_apart(hd_op_t *op) {
     ucc_status_t status = hd_far_register(op, hd_arrived);
     if (status != UCC_OK) {

@@ -152,6 +152,17 @@ ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst) {
     return UCC_OK;
 }
 
+ucc_status_t hd_engine_register_blocks(hd_op_t *op, const void *src, void *dst) {
+    hd_work_t *work = enter(op, src, dst);
+    if (!work) {
+        return UCC_ERR_NO_MEMORY;
+    }
+    hd_slice_t *slice = &work->slice[op->place.me];
+    hd_slice_set(slice, op->place.n, 1, 1);
+    hd_slice_open(op, slice);
+    return UCC_OK;
+}
+
 ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst) {
     ucc_status_t status = hd_engine_register(op, src, dst);
     if (status == UCC_OK) {

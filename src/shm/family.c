@@ -59,6 +59,11 @@ static ucc_status_t start_alltoallv(hd_op_t *op) {
     return hd_alltoallv_start(op);
 }
 
+static ucc_status_t start_alltoallv_pulled(hd_op_t *op) {
+    hd_plan_post_mixed(op->group, &op->call, &op->place, &op->plan);
+    return hd_alltoallv_start_pulled(op);
+}
+
 static ucc_status_t start_gatherv(hd_op_t *op) {
     hd_plan_post_gatherv(op->group, &op->call, &op->place, &op->plan);
     return hd_gatherv_start(op);
@@ -140,5 +145,9 @@ ucc_status_t (*hd_plan_start(const hd_op_t *op))(hd_op_t *op) {
     if (!hd_coll[type].vector) {
         return start_of(op);
     }
-    return hd_plan_is_mixed(type) && op->plan.path == HD_PATH_ENGINE ? start_directly : start[type];
+    if (hd_plan_is_mixed(type) && op->plan.path == HD_PATH_ENGINE) {
+        return start_directly;
+    }
+    return op->plan.path == HD_PATH_MIXED && op->plan.row->by_destination ? start_alltoallv_pulled
+                                                                          : start[type];
 }

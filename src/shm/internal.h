@@ -339,6 +339,8 @@ hd_work_t *hd_engine_work_of(hd_op_t *op);
 ucc_status_t hd_engine_register(hd_op_t *op, const void *src, void *dst);
 /* The same where my own data goes out with my lane: there is nothing to do in my slice. */
 ucc_status_t hd_engine_register_idle(hd_op_t *op, const void *src, void *dst);
+/* By destination, the same where others may have data for me: a unit for each block. */
+ucc_status_t hd_engine_register_blocks(hd_op_t *op, const void *src, void *dst);
 /* Publishes as DIRECT and enters the arrival; op->wait becomes the engine's. */
 ucc_status_t hd_engine_start(hd_op_t *op, const void *src, void *dst);
 /* From a family's wait: all lanes were seen and some are DIRECT, or mine is. */
@@ -442,6 +444,8 @@ void hd_far_free(hd_far_t *far);
 
 /* Of the collectives inside one process. */
 extern const hd_work_row_t hd_work_rows[HD_N_TYPES];
+/* The same, but that who gets the data copies them; NULL: there is no such way of this call. */
+const hd_work_row_t *hd_work_by_destination(const hd_call_t *call);
 void hd_work_swap(uint8_t *a, uint8_t *b, size_t bytes);
 typedef struct hd_data {
     uint8_t *at;
@@ -506,6 +510,7 @@ ucc_status_t hd_scatter_wait(hd_op_t *op);
 ucc_status_t hd_scatterv_start(hd_op_t *op);
 ucc_status_t hd_alltoall_start(hd_op_t *op);
 ucc_status_t hd_alltoallv_start(hd_op_t *op);
+ucc_status_t hd_alltoallv_start_pulled(hd_op_t *op); /* on the path MIXED, by destination */
 /* What the owner takes from its buffer is not staged. */
 ucc_status_t hd_reduce_scatter_start_staged(hd_op_t *op);
 ucc_status_t hd_scatter_start_staged(hd_op_t *op);

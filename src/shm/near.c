@@ -223,7 +223,8 @@ static void open_slices(hd_op_t *op, hd_far_t *far, const hd_work_t *work) {
     cut_near(op, far);
     for (uint32_t s = op->place.me; s < op->plan.slices; s += op->place.n) {
         if (idle) {
-            hd_slice_set(&work->slice[s], 1, 1, 1); /* my lane has all that I send */
+            /* my lane has all that I send; what I get, I don't look into */
+            hd_slice_set(&work->slice[s], op->plan.row->by_destination ? op->place.n : 1, 1, 1);
         } else {
             op->plan.row->layout(op, s, &work->slice[s]);
         }

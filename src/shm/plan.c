@@ -221,6 +221,24 @@ static hd_naming_t naming_of(const facts_t *f) {
     return f->coll->vector ? HD_NAMED_IN_SLICES : HD_NAMED_IN_LANES;
 }
 
+/* By which way: who has the data writes them, or, from so large blocks on, who gets them reads
+ * them. All members know it alike: their group's crossovers, and the block's size; where nobody
+ * knows that, it is one large enough to matter. */
+static __attribute__((noinline)) const hd_work_row_t *row_of(const facts_t *f) {
+    enum { UNKNOWN = 64 * 1024 };
+    const hd_work_row_t *row = &hd_work_rows[f->type];
+    const hd_crossovers_t *from = &f->group->crossovers;
+    const hd_work_row_t *other = from->each | from->same ? hd_work_by_destination(f->call) : NULL;
+    if (!other) {
+        return row;
+    }
+    size_t least = f->coll->pairwise ? from->each : from->same;
+    size_t block = !f->coll->vector    ? f->call->bytes
+                   : f->coll->pairwise ? UNKNOWN
+                                       : largest_block(f);
+    return least && block >= least ? other : row;
+}
+
 static void cut_work(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan) {
     plan->row = row;
     plan->naming = (uint8_t)naming_of(f);
@@ -244,12 +262,13 @@ static uint8_t arrival_of(const facts_t *f) {
     return f->group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER;
 }
 
-/* Apart from all that is compiled for a type. */
+/* Apart from all that is compiled for a type. row NULL: the collective's. */
 static __attribute__((noinline)) hd_plan_t plan_of_engine(const hd_group_t *group,
                                                           const hd_call_t *call,
                                                           const hd_place_t *place,
                                                           const hd_work_row_t *row) {
     facts_t f = facts_of(call->type, group, call, place);
+    row = row ? row : row_of(&f);
     hd_plan_t plan = {.path = HD_PATH_ENGINE,
                       .arrival = arrival_of(&f),
                       .all_wait = true,
@@ -299,15 +318,14 @@ bool hd_plan_is_mixed(uint8_t type) {
 
 static hd_plan_t plan_mixed(const hd_group_t *group, const hd_call_t *call,
                             const hd_place_t *place) {
-    const hd_work_row_t *row = &hd_work_rows[call->type];
     facts_t f = facts_of(call->type, group, call, place);
     /* in place, what is received lands where unsent blocks lie: only swapping by the engine is
      * safe */
     if (group->two_sided || (f.coll->pairwise && call->in_place)) {
-        return plan_of_engine(group, call, place, row);
+        return plan_of_engine(group, call, place, NULL);
     }
     hd_plan_t plan = {.path = HD_PATH_MIXED, .arrival = arrival_of(&f)};
-    cut_work(&f, row, &plan);
+    cut_work(&f, row_of(&f), &plan);
     plan_own_part(call->type, group, call, f.n, f.me, &plan);
     return plan;
 }
@@ -363,7 +381,7 @@ static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group
     size_t bytes = deciding_bytes(&f);
     hd_regime_t regime = regime_for(group, f.coll, f.n, bytes);
     if (needs_engine(&f, regime)) {
-        return plan_of_engine(group, call, place, &hd_work_rows[type]);
+        return plan_of_engine(group, call, place, NULL);
     }
     hd_plan_t plan = {.path = HD_PATH_LANES, .data = (uint8_t)regime};
     if (f.relays) {
@@ -420,7 +438,7 @@ bool hd_plan_leans(const hd_group_t *group, const hd_call_t *call, const hd_plac
 }
 
 hd_plan_t hd_plan_direct(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
-    hd_plan_t plan = plan_of_engine(group, call, place, &hd_work_rows[call->type]);
+    hd_plan_t plan = plan_of_engine(group, call, place, NULL);
     return plan_apart(&plan, call, place->n);
 }
 
@@ -492,7 +510,7 @@ const char *hd_plan_name(const hd_plan_t *plan) {
     case HD_PATH_TREE:
         return by_tree[plan->data];
     case HD_PATH_ENGINE:
-        return "direct";
+        return plan->row && plan->row->by_destination ? "pulled" : "direct";
     case HD_PATH_FAR:
         return plan->slices ? "near" : "far"; /* see hd_near_begins */
     case HD_PATH_MIXED:
@@ -522,6 +540,11 @@ void hd_plan_post_reduce_scatterv(const hd_group_t *group, const hd_call_t *call
 void hd_plan_post_alltoallv(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,
                             hd_plan_t *plan) {
     plan_own_part(HD_ALLTOALLV, group, call, place->n, place->me, plan);
+}
+
+void hd_plan_post_mixed(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,
+                        hd_plan_t *plan) {
+    plan_own_part(call->type, group, call, place->n, place->me, plan);
 }
 
 void hd_plan_post_gatherv(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place,

@@ -146,6 +146,9 @@ void hd_plan_post_gatherv(const struct hd_group *group, const hd_call_t *call,
                           const struct hd_place *place, hd_plan_t *plan);
 void hd_plan_post_scatterv(const struct hd_group *group, const hd_call_t *call,
                            const struct hd_place *place, hd_plan_t *plan);
+/* The same of any type on the path MIXED, not compiled for one. */
+void hd_plan_post_mixed(const struct hd_group *group, const hd_call_t *call,
+                        const struct hd_place *place, hd_plan_t *plan);
 void hd_plan_post_directly(const struct hd_group *group, const hd_call_t *call,
                            const struct hd_place *place, hd_plan_t *plan);
 /* family.c: op->start of an operation whose plan (op->plan) is one of hd_plan_here's. Of v types it

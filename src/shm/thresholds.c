@@ -55,6 +55,7 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     }
     group->direct_above = config->direct_above;
     group->pull_min = config->pull_min;
+    group->crossovers = config->crossovers;
     group->near_above = (uint32_t)least(config->staged_max, staged);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;

@@ -56,6 +56,7 @@
 #include "core/topo.h"
 #include "core/tree.h"
 #include "shm/plan.h"
+#include "shm/profile.h"
 #include "threads/threads.h"
 
 typedef struct hd_group hd_group_t;
@@ -243,6 +244,7 @@ typedef struct hd_work_row {
     uint8_t receives;                   /* hd_work_receives_t */
     bool windowed;                      /* slices are runs of windows of one block */
     bool pulled;                        /* others take from one, who is soon done with its own */
+    bool by_destination;                /* slices are those of members that get data, not give it */
     bool vector, reducing;              /* as the collective is */
 } hd_work_row_t;
 
@@ -358,6 +360,7 @@ typedef struct hd_group_config {
     size_t lines_max, staged_max, direct_above, chunk;
     size_t streaming_min; /* HD_CFG_AUTO: by the machine's caches */
     size_t pull_min;
+    hd_crossovers_t crossovers; /* of the machine's profile; all zero: without one */
     bool two_sided, check;
     uint8_t xpmem;           /* hd_cfg_xpmem_t */
     int arrival;             /* hd_cfg_arrival_t */
@@ -477,9 +480,10 @@ struct hd_group {
     /* parts.c. awaits_parts: all have joined, but that is not decided yet; since when, in ticks */
     _Atomic uint32_t awaits_parts;
     uint64_t awaits_since;
-    hd_lock_t parts_lock;        /* guards what follows, and others' entries of region until then */
-    bool reaches_parts;          /* this mapping has said so */
-    bool puts;                   /* of members that are apart: it was decided that they may */
+    hd_lock_t parts_lock; /* guards what follows, and others' entries of region until then */
+    bool reaches_parts;   /* this mapping has said so */
+    bool puts;            /* of members that are apart: it was decided that they may */
+    hd_crossovers_t crossovers;
     hd_lock_t waits_lock;        /* guards what is there: */
     _Atomic(hd_waits_t *) waits; /* waits.c; NULL until first use */
 };

@@ -6,6 +6,9 @@
  *   alltoall(v)                   slice s holds, destination by destination, the parts of the
  *                                 pair's block; in place, only members above s, and a unit swaps
  *                                 the pair
+ *   allgather(v), alltoall(v), by destination
+ *                                 slice d holds, source by source, the parts of the block that
+ *                                 member d takes from it
  *
  * How large a window is, how many slices there are and by which stores results are written, the
  * plan says (plan.c). Every byte is read and written as often as the collective needs it and no
@@ -13,7 +16,8 @@
  * written to all.
  *
  * Results are pushed: who has the source writes them to all, so that each byte is read once, and
- * cores write to each other's lines at the same time, which measured faster than reading from them.
+ * cores write to each other's lines at the same time; or, where a machine writes to lines of other
+ * cores more slowly than it reads them, pulled by who gets them (profile.h).
  *
  * Every slice has at least one unit (empty if there is nothing to do), so that counting finished
  * slices needs no knowledge of their contents. Which member a slice belongs to is the engine's
@@ -105,15 +109,18 @@ static void lay_out_reduce_scatterv(const hd_op_t *op, uint32_t s, hd_slice_t *s
     }
 }
 
-/* One block to each member, or, in place, one with each member above s. */
-static void lay_out_pairs(const hd_op_t *op, uint32_t s, size_t block, hd_slice_t *slice) {
+static void lay_out_parts(const hd_op_t *op, size_t blocks, size_t block, hd_slice_t *slice) {
     uint32_t parts = (uint32_t)windows(op, block), batch = 1;
     if (parts <= 1) {
         parts = 1;
         batch = hd_plan_batch(block);
     }
-    size_t pairs = op->call.in_place ? op->place.n - s - 1 : op->place.n;
-    set_units(slice, parts * pairs, parts, batch);
+    set_units(slice, parts * blocks, parts, batch);
+}
+
+/* One block to each member, or, in place, one with each member above s. */
+static void lay_out_pairs(const hd_op_t *op, uint32_t s, size_t block, hd_slice_t *slice) {
+    lay_out_parts(op, op->call.in_place ? op->place.n - s - 1 : op->place.n, block, slice);
 }
 
 static void lay_out_alltoall(const hd_op_t *op, uint32_t s, hd_slice_t *slice) {
@@ -125,6 +132,18 @@ static void lay_out_alltoallv(const hd_op_t *op, uint32_t s, hd_slice_t *slice) 
     lay_out_pairs(op, s,
                   call->in_place ? largest(&call->receive, op->place.n, call->element)
                                  : largest(&call->send, op->place.n, call->send_element),
+                  slice);
+}
+
+/* One block from each member. */
+static void lay_out_taken(const hd_op_t *op, uint32_t d, hd_slice_t *slice) {
+    (void)d;
+    lay_out_parts(op, op->place.n, op->call.bytes, slice);
+}
+
+static void lay_out_taken_v(const hd_op_t *op, uint32_t d, hd_slice_t *slice) {
+    (void)d;
+    lay_out_parts(op, op->place.n, largest(&op->call.receive, op->place.n, op->call.element),
                   slice);
 }
 
@@ -452,6 +471,72 @@ static ucc_status_t run_alltoallv(const hd_op_t *op, const hd_work_t *work, uint
     return UCC_OK;
 }
 
+/* --- by destination --- */
+
+/* Where a unit's block comes from: beginning behind its own member, so that not all read from the
+ * same one. */
+static uint32_t source_of(const hd_op_t *op, const hd_work_t *work, uint32_t d, uint32_t unit,
+                          uint32_t *part) {
+    uint32_t parts = work->slice[d].parts;
+    *part = unit % parts;
+    return (d + 1 + unit / parts) % op->place.n;
+}
+
+/* A part of a block, or, if there is one, all of it; in place, it may be there already. */
+static void pull(const hd_op_t *op, const hd_slice_t *slice, uint8_t *dst, const uint8_t *src,
+                 size_t block, uint32_t part) {
+    span_t span = slice->parts == 1 ? (span_t){0, block} : span_of(op, block, part);
+    dst = hd_at(dst, span.at);
+    src = hd_at(src, span.at);
+    if (dst != src) {
+        hd_copy(dst, src, span.bytes, op->plan.stores);
+    }
+}
+
+static ucc_status_t pull_allgather(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                   uint32_t unit) {
+    uint32_t part, s = source_of(op, work, d, unit, &part);
+    size_t block = op->call.bytes;
+    pull(op, &work->slice[d], hd_at(work->dst[d], s * block), work->src[s], block, part);
+    return UCC_OK;
+}
+
+static ucc_status_t pull_alltoall(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                  uint32_t unit) {
+    uint32_t part, s = source_of(op, work, d, unit, &part);
+    size_t block = op->call.bytes;
+    pull(op, &work->slice[d], hd_at(work->dst[d], s * block), hd_at(work->src[s], d * block), block,
+         part);
+    return UCC_OK;
+}
+
+/* As both members' calls say it. */
+static ucc_status_t pull_block(const hd_op_t *op, const hd_work_t *work, uint32_t s, uint32_t d,
+                               hd_data_t from, uint32_t part) {
+    hd_data_t to = hd_work_taken(work, d, s);
+    if (from.bytes != to.bytes) {
+        return hd_op_say_sizes(op, s, d, from.bytes, to.bytes);
+    }
+    pull(op, &work->slice[d], to.at, from.at, from.bytes, part);
+    return UCC_OK;
+}
+
+static ucc_status_t pull_allgatherv(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                    uint32_t unit) {
+    uint32_t part, s = source_of(op, work, d, unit, &part);
+    return pull_block(op, work, s, d, (hd_data_t){hd_at(work->src[s], 0), work->call[s]->bytes},
+                      part);
+}
+
+static ucc_status_t pull_alltoallv(const hd_op_t *op, const hd_work_t *work, uint32_t d,
+                                   uint32_t unit) {
+    uint32_t part, s = source_of(op, work, d, unit, &part);
+    if (hd_lane_regime(hd_board_lane(op->place.board, s, op->place.k)) != HD_REGIME_DIRECT) {
+        return UCC_OK; /* came with its lane: the destination copies it */
+    }
+    return pull_block(op, work, s, d, hd_work_given(work, s, d), part);
+}
+
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
     ucc_status_t status = op->plan.row->run(op, work, slice, unit);
     if (op->plan.stores == HD_STORES_STREAMING) {
@@ -490,3 +575,22 @@ const hd_work_row_t hd_work_rows[HD_N_TYPES] = {
     [HD_SCAN] = {lay_out_windows, run_scan, ALL_ALL, .windowed = true, .reducing = true},
     [HD_EXSCAN] = {lay_out_windows, run_exscan, ALL_ALL, .windowed = true, .reducing = true},
 };
+
+/* By destination; run is NULL: there is no such row. */
+static const hd_work_row_t pulled[HD_N_TYPES] = {
+    [HD_ALLGATHER] = {lay_out_taken, pull_allgather, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS,
+                      .by_destination = true},
+    [HD_ALLGATHERV] = {lay_out_taken_v, pull_allgatherv, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS,
+                       .by_destination = true, .vector = true},
+    [HD_ALLTOALL] = {lay_out_taken, pull_alltoall, ONE_ONE, .receives = HD_WORK_ALL_BLOCKS,
+                     .by_destination = true},
+    [HD_ALLTOALLV] = {lay_out_taken_v, pull_alltoallv, ONE_ONE, .receives = HD_WORK_TOTAL,
+                      .by_destination = true, .vector = true},
+};
+
+const hd_work_row_t *hd_work_by_destination(const hd_call_t *call) {
+    /* in place, an alltoall swaps */
+    return pulled[call->type].run && !(call->in_place && hd_coll[call->type].pairwise)
+               ? &pulled[call->type]
+               : NULL;
+}

@@ -4,6 +4,10 @@
 
 #include "net/net.h"
 
+const hd_profile_t *hd_team_profile(ucc_lib_h lib) {
+    return lib->profile ? lib->profile : hd_profile_get(lib->profile_again);
+}
+
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type, uint32_t n) {
     const hd_config_t *c = lib->config;
     return (hd_group_config_t){
@@ -16,6 +20,7 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .chunk = hd_config_size(c, HD_CFG_LIB_CHUNK),
         .streaming_min = hd_config_size(c, HD_CFG_LIB_NONTEMPORAL_MIN),
         .pull_min = hd_config_size(c, HD_CFG_LIB_PULL_MIN),
+        .crossovers = hd_profile_crossovers(hd_team_profile(lib)),
         .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
         .check = lib->check,
         .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),

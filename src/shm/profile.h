@@ -1,0 +1,83 @@
+/* profile.h: what a machine is good at, and what follows from that for plans.
+ *
+ * Large blocks go from one member's buffers to another's either by who has them (pushed: stores to
+ * lines that another core holds) or by who gets them (pulled: loads of such lines). Which is faster
+ * depends on how a machine's cores take lines from each other: measured so far, Xeons push
+ * allgathers up to twice as fast as they pull them, and EPYCs pull in 0.6 to 0.9 of the time. So a
+ * PROFILE has the times of both, by size, and CROSSOVERS follow from it: from which block on data
+ * are pulled. docs/performance.md has the figures.
+ *
+ * A profile comes from a table of machines that were measured; or, for another machine, is measured
+ * when a process's first team needs it (40 ms), and kept in a file of the user's cache folder. Both
+ * ways bring the same bytes: a profile that is wrong costs time, and nothing else.
+ *
+ * profile.c finds it; profile_measure.c measures one; profile_file.c reads and writes files. Any
+ * thread may call.
+ */
+#ifndef HD_SHM_PROFILE_H
+#define HD_SHM_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <ucc/api/ucc_status.h>
+
+/* Bytes of a block from which it is pulled. 0: never; it is so where there is no profile. */
+typedef struct hd_crossovers {
+    size_t each; /* alltoall(v): of what one member gives to one other */
+    size_t same; /* allgather(v): of what one member gives to all */
+} hd_crossovers_t;
+
+/* What is measured, by two threads on two cores, each with sources that it has just written and
+ * results that it reads: EACH, a block from each to the other; SAME, a block from each to both. */
+typedef enum hd_pattern { HD_PATTERN_EACH, HD_PATTERN_SAME, HD_PATTERNS } hd_pattern_t;
+typedef enum hd_direction { HD_PUSHED, HD_PULLED, HD_DIRECTIONS } hd_direction_t;
+enum {
+    HD_PROFILE_SIZES = 4, /* 4, 16, 64 and 256 KiB */
+    HD_PROFILE_TEXT = 128
+};
+
+typedef struct hd_profile {
+    char machine[HD_PROFILE_TEXT]; /* which ones it is for: see hd_profile_machine */
+    const char *origin;            /* for people: where it is from; a constant */
+    uint32_t ns[HD_PATTERNS][HD_DIRECTIONS][HD_PROFILE_SIZES];
+} hd_profile_t;
+
+/* Bytes of the i-th block that is measured. */
+static inline size_t hd_profile_size(uint32_t i) {
+    return (size_t)4096 << 2 * i;
+}
+
+/* This machine, as far as it matters: maker, family and model of the processor, sizes of a core's
+ * caches: "GenuineIntel 6 85, L1 32K, L2 1024K". */
+void hd_profile_machine(char *text, size_t size);
+
+/* What HEDDLE_PROFILE says: "auto", "measure", "none", a machine of the table by its name, or a
+ * file's path, which has a slash. *out is NULL with auto and measure: found when it is needed.
+ * Constants, or what a file says, which the caller frees (hd_free) if *owned.
+ * UCC_ERR_INVALID_PARAM: it is none of these, or the file can't be read (logged). */
+ucc_status_t hd_profile_parse(const char *text, const hd_profile_t **out, bool *owned);
+/* That of this process's machine, by the table, the file or a measurement; or, `again`, by a
+ * measurement in any case. The first call takes the time, and does not fail: a machine that can't
+ * be measured has none, whose crossovers are 0. */
+const hd_profile_t *hd_profile_get(bool again);
+
+/* What follows: for each pattern, the size from which pulling takes the least time in all, if it
+ * is worth the difference. */
+hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile);
+
+void hd_profile_print(const hd_profile_t *profile, FILE *out);
+
+/* profile_measure.c: false: there are no two cores, or no threads or memory (logged at level
+ * debug). */
+bool hd_profile_measure(hd_profile_t *out);
+
+/* profile_file.c: reads one for this machine; "": for any. False: it can't be read, or is not
+ * such a file; *why says so, a constant. */
+bool hd_profile_read(const char *path, const char *machine, hd_profile_t *out, const char **why);
+/* Calls measure unless the user's cache folder has a profile of out->machine, and keeps it there.
+ * Where several processes come at once, one of them measures. */
+bool hd_profile_keep(hd_profile_t *out, bool (*measure)(hd_profile_t *out));
+
+#endif

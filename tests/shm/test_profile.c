@@ -1,0 +1,394 @@
+/* test_profile.c: where a profile comes from, what follows from it, and what is done where it can't
+ * be had. That results are the same with any of them, conformance shows (scripts/test).
+ */
+#include "plan_rows.h"
+#include "shm/profile.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/heddle-profile-XXXXXX";
+
+static void make_folder(void) {
+    cr_assert(mkdtemp(folder));
+    setenv("XDG_CACHE_HOME", folder, 1);
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+}
+
+static void remove_folder(void) {
+    char command[sizeof(folder) + 16];
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(profile, .init = make_folder, .fini = remove_folder);
+
+/* --- what follows ----------------------------------------------------------------------------- */
+
+static hd_profile_t profile_of(const uint32_t pushed[4], const uint32_t pulled[4]) {
+    hd_profile_t profile = {.machine = "a machine", .origin = "a test"};
+    for (uint32_t p = 0; p < HD_PATTERNS; p++) {
+        memcpy(profile.ns[p][HD_PUSHED], pushed, sizeof(profile.ns[p][HD_PUSHED]));
+        memcpy(profile.ns[p][HD_PULLED], pulled, sizeof(profile.ns[p][HD_PULLED]));
+    }
+    return profile;
+}
+
+Test(profile, has_the_crossover_by_which_all_sizes_together_take_the_least_time) {
+    static const struct {
+        uint32_t pushed[4], pulled[4];
+        size_t from;
+    } rows[] = {
+        {{100, 100, 100, 100}, {50, 50, 50, 50}, 1},
+        {{100, 100, 100, 100}, {200, 200, 200, 200}, 0},
+        {{100, 100, 100, 100}, {200, 90, 80, 70}, 16 << 10},
+        {{100, 100, 100, 100}, {200, 110, 80, 70}, 64 << 10},
+        {{100, 100, 100, 100}, {200, 200, 110, 70}, 256 << 10},
+        {{100, 100, 100, 100}, {50, 50, 50, 110}, 1},   /* the largest alone would be slower */
+        {{100, 100, 100, 100}, {99, 99, 99, 99}, 0},    /* not worth it */
+        {{100, 100, 100, 100}, {10, 200, 200, 200}, 1}, /* 10 * 1/2 * 1/2 * 1/2 */
+        {{100, 100, 100, 100}, {20, 200, 200, 200}, 0},
+        {{0, 0, 0, 0}, {0, 0, 0, 0}, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hd_profile_t profile = profile_of(rows[i].pushed, rows[i].pulled);
+        hd_crossovers_t from = hd_profile_crossovers(&profile);
+        cr_expect_eq(from.each, rows[i].from, "row %zu: %zu", i, from.each);
+        cr_expect_eq(from.same, rows[i].from, "row %zu: %zu", i, from.same);
+    }
+}
+
+static void expect_plan(hd_crossovers_t from, uint8_t type, size_t bytes, bool in_place,
+                        const char *name, bool by_destination) {
+    row_t row = {type, 2, bytes, "", "", 0, 0, 0, 0, 0, 0, 0, 0};
+    hd_group_t *group = group_of(&row);
+    group->crossovers = from;
+    uint32_t counts[MOST];
+    hd_call_t call = call_of(&row, 1, counts);
+    call.in_place = in_place;
+    hd_place_t place = place_of(&row, 1);
+    hd_plan_t plan = hd_plan_here(group, &call, &place);
+    cr_expect_str_eq(hd_plan_name(&plan), name, "%s of %zu: %s", hd_type_name(type), bytes,
+                     hd_plan_name(&plan));
+    cr_expect(plan.row && plan.row->by_destination == by_destination, "%s", hd_type_name(type));
+    hd_home_unpin(&group->home);
+}
+
+Test(profile, says_which_plans_pull) {
+    describe_machine();
+    enum { BLOCK = 1 << 20 };
+    hd_crossovers_t never = {0, 0}, always = {1, 1}, larger = {2 * BLOCK, 2 * BLOCK};
+    expect_plan(never, HD_ALLTOALL, BLOCK, false, "direct", false);
+    expect_plan(always, HD_ALLTOALL, BLOCK, false, "pulled", true);
+    expect_plan(larger, HD_ALLTOALL, BLOCK, false, "direct", false);
+    expect_plan(always, HD_ALLTOALL, BLOCK, true, "direct", false); /* it swaps */
+    expect_plan(never, HD_ALLGATHER, BLOCK, false, "direct", false);
+    expect_plan(always, HD_ALLGATHER, BLOCK, false, "pulled", true);
+    expect_plan(always, HD_ALLGATHER, BLOCK, true, "pulled", true);
+    expect_plan(larger, HD_ALLGATHER, BLOCK, false, "direct", false);
+    expect_plan((hd_crossovers_t){.each = 1}, HD_ALLGATHER, BLOCK, false, "direct", false);
+    expect_plan((hd_crossovers_t){.same = 1}, HD_ALLTOALL, BLOCK, false, "direct", false);
+    expect_plan(always, HD_ALLGATHERV, BLOCK, false, "pulled", true);
+    expect_plan(larger, HD_ALLGATHERV, BLOCK, false, "direct", false);
+    expect_plan(always, HD_ALLTOALLV, BLOCK, false, "direct", true); /* its own lane is direct */
+    expect_plan(never, HD_ALLTOALLV, BLOCK, false, "direct", false);
+    /* nobody knows its blocks: as if they were large, but not that large */
+    expect_plan(larger, HD_ALLTOALLV, BLOCK, false, "direct", false);
+    expect_plan(always, HD_BCAST, BLOCK, false, "direct", false);
+    expect_plan(always, HD_ALLREDUCE, BLOCK, false, "direct", false);
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static uint32_t measured;
+
+static bool measure_some(hd_profile_t *out) {
+    static const uint32_t pushed[4] = {10, 20, 30, UINT32_MAX}, pulled[4] = {1, 2, 3, 4};
+    hd_profile_t profile = profile_of(pushed, pulled);
+    memcpy(out->ns, profile.ns, sizeof(out->ns));
+    out->origin = "measured";
+    measured++;
+    return true;
+}
+
+static bool measure_none(hd_profile_t *out) {
+    (void)out;
+    measured++;
+    return false;
+}
+
+static hd_profile_t profile_for(const char *machine) {
+    hd_profile_t profile = {.origin = ""};
+    snprintf(profile.machine, sizeof(profile.machine), "%s", machine);
+    return profile;
+}
+
+/* Where "a machine"'s is kept. */
+static const char *kept(void) {
+    static char path[sizeof(folder) + 64];
+    snprintf(path, sizeof(path), "%s/heddle/profile-a-machine", folder);
+    return path;
+}
+
+Test(profile, is_measured_once_and_kept) {
+    hd_profile_t first = profile_for("a machine"), second = first, other = profile_for("another");
+    cr_assert(hd_profile_keep(&first, measure_some));
+    cr_assert_str_eq(first.origin, "measured");
+    cr_assert(hd_profile_keep(&second, measure_some));
+    cr_assert_str_eq(second.origin, "file");
+    cr_assert_eq(measured, 1);
+    cr_assert_arr_eq(first.ns, second.ns, sizeof(first.ns));
+    cr_assert(hd_profile_keep(&other, measure_some));
+    cr_assert_eq(measured, 2, "another machine has a file of its own");
+    const char *why = NULL;
+    cr_assert(hd_profile_read(kept(), "", &other, &why));
+    cr_assert_str_eq(other.machine, "a machine");
+    cr_assert_not(hd_profile_read(kept(), "another", &other, &why));
+    cr_assert(strstr(why, "another machine"));
+}
+
+Test(profile, that_could_not_be_measured_is_not_kept) {
+    hd_profile_t profile = profile_for("a machine");
+    cr_assert_not(hd_profile_keep(&profile, measure_none));
+    cr_assert_neq(access(kept(), F_OK), 0);
+}
+
+static void write_kept(const char *text) {
+    FILE *out = fopen(kept(), "w");
+    cr_assert(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+Test(profile, whose_file_is_damaged_is_measured_anew) {
+#define ROWS_BUT_ONE                                                                               \
+    "heddle profile 1\nmachine a machine\neach pushed 1 2 3 4\neach pulled 1 2 3 4\nsame pushed "  \
+    "1 2 3 4\n"
+    static const char *const damaged[] = {
+        "",
+        "\n",
+        "heddle profile 2\nmachine a machine\n",
+        "heddle profile 1\n",
+        "heddle profile 1\nmachine \n",
+        "heddle profile 1\nmachine another\n",
+        ROWS_BUT_ONE,
+        ROWS_BUT_ONE "same pulled 1 2 3 4", /* its end is missing */
+        ROWS_BUT_ONE "same pulled 1 2 3\n",
+        ROWS_BUT_ONE "same pulled 1 2 3 4 5\n",
+        ROWS_BUT_ONE "same pulled 1 2 3 0\n",
+        ROWS_BUT_ONE "same pulled 1 2 3 -4\n",
+        ROWS_BUT_ONE "same pulled 1 2 3 4294967296\n",
+        ROWS_BUT_ONE "same pulled 1 2 3 99999999999999999999999\n",
+        ROWS_BUT_ONE "same pulled 1  2 3 4\n",
+        ROWS_BUT_ONE "same pushed 1 2 3 4\n",
+    };
+    hd_profile_t profile = profile_for("a machine");
+    const char *why = NULL;
+    cr_assert(hd_profile_keep(&profile, measure_some));
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        write_kept(damaged[i]);
+        cr_expect_not(hd_profile_read(kept(), "a machine", &profile, &why), "%zu", i);
+        cr_expect(why && *why);
+        measured = 0;
+        profile = profile_for("a machine");
+        cr_expect(hd_profile_keep(&profile, measure_some));
+        cr_expect_eq(measured, 1, "%zu", i);
+        cr_expect(hd_profile_read(kept(), "a machine", &profile, &why), "%zu: %s", i, why);
+    }
+    write_kept(ROWS_BUT_ONE "same pulled 1 2 3 4\nand what a later version adds\n");
+    cr_expect(hd_profile_read(kept(), "a machine", &profile, &why), "%s", why);
+}
+
+static void expect_unkept(const char *why) {
+    hd_profile_t profile = profile_for("a machine");
+    measured = 0;
+    cr_expect(hd_profile_keep(&profile, measure_some), "%s", why);
+    cr_expect_eq(measured, 1, "%s", why);
+}
+
+Test(profile, that_can_not_be_kept_is_measured_all_the_same) {
+    char file[sizeof(folder) + 8];
+    snprintf(file, sizeof(file), "%s/file", folder);
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    setenv("XDG_CACHE_HOME", file, 1);
+    expect_unkept("no folder");
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    unsetenv("HOME");
+    expect_unkept("nowhere");
+    static char deep[5000];
+    memset(deep, 'd', sizeof(deep) - 1);
+    deep[0] = '/';
+    setenv("XDG_CACHE_HOME", deep, 1);
+    expect_unkept("a long name");
+    setenv("XDG_CACHE_HOME", folder, 1);
+    struct rlimit limit = {16, 16};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    expect_unkept("short files");
+    cr_expect_neq(access(kept(), F_OK), 0);
+}
+
+Test(profile, is_kept_in_the_home_folder_where_there_is_no_other) {
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", folder, 1);
+    hd_profile_t profile = profile_for("a machine");
+    cr_assert(hd_profile_keep(&profile, measure_some));
+    char path[sizeof(folder) + 64];
+    snprintf(path, sizeof(path), "%s/.cache/heddle/profile-a-machine", folder);
+    cr_assert_eq(access(path, R_OK), 0);
+}
+
+/* --- several processes at once --- */
+
+static _Atomic uint32_t *by_all;
+
+static bool measure_slowly(hd_profile_t *out) {
+    atomic_fetch_add(by_all, 1);
+    usleep(2000);
+    return measure_some(out);
+}
+
+Test(profile, is_measured_by_one_of_several_processes) {
+    enum { PROCESSES = 6 };
+    by_all = mmap(NULL, sizeof(*by_all), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq((void *)by_all, MAP_FAILED);
+    for (int i = 0; i < PROCESSES; i++) {
+        pid_t pid = fork();
+        cr_assert_geq(pid, 0);
+        if (pid == 0) {
+            hd_profile_t profile = profile_for("a machine");
+            _exit(!hd_profile_keep(&profile, measure_slowly) || profile.ns[0][HD_PULLED][0] != 1);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = -1;
+        wait(&status);
+        cr_expect_eq(status, 0);
+    }
+    /* where they are kept from the processor for long, some have waited in vain */
+    uint32_t all = atomic_load(by_all);
+    cr_expect(all >= 1 && all < PROCESSES, "by %u", all);
+    const char *why = NULL;
+    hd_profile_t profile;
+    cr_expect(hd_profile_read(kept(), "a machine", &profile, &why));
+}
+
+/* --- what is asked for ------------------------------------------------------------------------ */
+
+Test(profile, is_what_the_configuration_says) {
+    const hd_profile_t *profile = NULL;
+    bool owned = true;
+    cr_assert_eq(hd_profile_parse("auto", &profile, &owned), UCC_OK);
+    cr_assert(!profile && !owned);
+    cr_assert_eq(hd_profile_parse("measure", &profile, &owned), UCC_OK);
+    cr_assert(!profile && !owned);
+    cr_assert_eq(hd_profile_parse("none", &profile, &owned), UCC_OK);
+    hd_crossovers_t from = hd_profile_crossovers(profile);
+    cr_assert(!owned && from.each == 0 && from.same == 0);
+    cr_assert_eq(hd_profile_parse("epyc-milan", &profile, &owned), UCC_OK);
+    from = hd_profile_crossovers(profile);
+    cr_assert(!owned && from.each == 1 && from.same == 1);
+    static const char *const wrong[] = {"", "Auto", "epyc", "/no/such/file", "/", "/dev/null"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        cr_expect_eq(hd_profile_parse(wrong[i], &profile, &owned), UCC_ERR_INVALID_PARAM, "%s",
+                     wrong[i]);
+        cr_expect(!profile && !owned);
+    }
+    hd_profile_t one = profile_for("a machine");
+    cr_assert(hd_profile_keep(&one, measure_some));
+    cr_assert_eq(hd_profile_parse(kept(), &profile, &owned), UCC_OK);
+    cr_assert(owned && hd_profile_crossovers(profile).each == 1);
+    hd_free((void *)(uintptr_t)profile);
+}
+
+Test(profile, a_wrong_one_is_an_error_of_the_library_s_beginning) {
+    ucc_lib_params_t params = {0};
+    ucc_lib_h lib;
+    setenv("HEDDLE_PROFILE", "nonsense", 1);
+    cr_assert_eq(ucc_init(&params, NULL, &lib), UCC_ERR_INVALID_PARAM);
+    hd_profile_t one = profile_for("a machine");
+    cr_assert(hd_profile_keep(&one, measure_some));
+    setenv("HEDDLE_PROFILE", kept(), 1);
+    cr_assert_eq(ucc_init(&params, NULL, &lib), UCC_OK);
+    cr_assert_eq(ucc_finalize(lib), UCC_OK);
+}
+
+Test(profile, is_measured_where_there_are_two_cores) {
+    hd_profile_t profile = profile_for("");
+    if (hd_topo_n_domains(hd_topo_get(), HD_TOPO_CORE) < 2) {
+        cr_assert_not(hd_profile_measure(&profile));
+        return;
+    }
+    cr_assert(hd_profile_measure(&profile));
+    for (uint32_t i = 0; i < sizeof(profile.ns) / sizeof(uint32_t); i++) {
+        cr_expect_gt(profile.ns[0][0][i], 0, "%u", i);
+    }
+    const hd_profile_t *again = hd_profile_get(true);
+    cr_expect_eq(again, hd_profile_get(true), "once in a process");
+    cr_expect_str_eq(again->origin, "measured");
+}
+
+Test(profile, of_a_described_machine_is_not_measured) {
+    setenv("HEDDLE_TOPOLOGY", "package:1 core:4 pu:1", 1);
+    hd_profile_t profile = profile_for("a machine");
+    cr_assert_not(hd_profile_measure(&profile));
+    cr_assert(hd_profile_keep(&profile, measure_some));
+    cr_assert_neq(access(kept(), F_OK), 0, "nor kept");
+}
+
+/* --- what is pulled --------------------------------------------------------------------------- */
+
+enum { MEMBERS = 3, MUCH = 300000, LITTLE = 3 };
+
+/* Numbers that s gives to d: much if its bit is set, of the nine pairs. */
+static uint64_t count_of(uint32_t bits, uint32_t s, uint32_t d) {
+    return bits >> (s * MEMBERS + d) & 1 ? MUCH : LITTLE;
+}
+
+static uint32_t number_of(uint32_t s, uint32_t d, uint64_t i) {
+    return s * 7000001 + d * 500009 + (uint32_t)i;
+}
+
+/* What a member gives may be little where it gets much, and the other way round. */
+static void swap_unevenly(heddle_ep_t *ep, void *arg) {
+    const uint32_t *bits = arg;
+    uint32_t me = heddle_ep_index(ep);
+    uint64_t gives[MEMBERS], gets[MEMBERS], from[MEMBERS], to[MEMBERS], given = 0, got = 0;
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        from[i] = given;
+        given += gives[i] = count_of(*bits, me, i);
+        to[i] = got;
+        got += gets[i] = count_of(*bits, i, me);
+    }
+    uint32_t *src = malloc(given * sizeof(*src)), *dst = calloc(got, sizeof(*dst));
+    for (uint32_t d = 0; d < MEMBERS; d++) {
+        for (uint64_t i = 0; i < gives[d]; i++) {
+            src[from[d] + i] = number_of(me, d, i);
+        }
+    }
+    cr_expect_eq(heddle_alltoallv(ep, src, gives, from, dst, gets, to, UCC_DT_UINT32), UCC_OK);
+    bool right = true;
+    for (uint32_t s = 0; s < MEMBERS; s++) {
+        for (uint64_t i = 0; i < gets[s]; i++) {
+            right &= dst[to[s] + i] == number_of(s, me, i);
+        }
+    }
+    cr_expect(right, "pairs %#x: member %u", *bits, me);
+    free(src);
+    free(dst);
+}
+
+Test(profile, uneven_blocks_are_pulled_whole) {
+    hd_profile_t one = profile_for("a machine");
+    cr_assert(hd_profile_keep(&one, measure_some)); /* which pulls all */
+    setenv("HEDDLE_PROFILE", kept(), 1);
+    for (uint32_t bits = 0; bits < 1 << MEMBERS * MEMBERS; bits += 3) {
+        cr_assert_eq(heddle_run(MEMBERS, swap_unevenly, &bits), UCC_OK);
+    }
+}
