@@ -10,11 +10,15 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -307,6 +311,31 @@ static bool dismiss(ucp_worker_h *worker) {
 }
 
 /* Makes a worker, which hands what comes to the port. */
+static const char *why_no_worker(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+               ? "no worker can be made (files may not be large, ulimit -f: NET_SHM=n does without)"
+               : "no worker can be made";
+}
+
+/* UCX makes files for its shared memory. Where they may not be that large, a signal would end the
+ * process: it is kept off, and UCX hears of an error. */
+static ucs_status_t create_worker(struct ucp_context *context, const ucp_worker_params_t *params,
+                                  ucp_worker_h *worker) {
+    sigset_t short_files, before, pending;
+    sigemptyset(&short_files);
+    sigaddset(&short_files, SIGXFSZ);
+    sigpending(&pending);
+    bool was_pending = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &short_files, &before);
+    ucs_status_t status = ucx.ucp_worker_create(context, params, worker);
+    while (!was_pending && sigtimedwait(&short_files, NULL, &(struct timespec){0}) == SIGXFSZ) {
+        /* taken off */
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
 static ucc_status_t employ(struct ucp_context *context, hd_ucx_port_t *port, bool far) {
     ucp_worker_h *worker = far ? &port->far : &port->worker;
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -321,10 +350,10 @@ static ucc_status_t employ(struct ucp_context *context, hd_ucx_port_t *port, boo
     if (!has_descriptors()) {
         return UCC_ERR_NO_RESOURCE;
     }
-    ucs_status_t status = ucx.ucp_worker_create(context, &params, worker);
+    ucs_status_t status = create_worker(context, &params, worker);
     if (status != UCS_OK) {
         *worker = NULL;
-        return failed("no worker can be made", status);
+        return failed(why_no_worker(), status);
     }
     status = ucx.ucp_worker_set_am_recv_handler(*worker, &am);
     if (status != UCS_OK) {

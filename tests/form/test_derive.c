@@ -643,6 +643,42 @@ Test(derive, a_parent_that_fails_while_they_share_fails_all) {
     cr_assert(loses(ABORTED));
 }
 
+/* --- one that does not come ------------------------------------------------------------------- */
+
+/* Process 1 comes when all others have given up: it hears so, and they have the next team. */
+static int come_late(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    setenv("HEDDLE_TIMEOUT", "0.5", 1);
+    world_t *world = world_create(
+        &(world_params_t){.size = process->size, .form = WORLD_OOB, .process = process});
+    made_t parent = all_of(world);
+    for (uint32_t p = 0; process->me == 1 && p < process->shape->processes; p++) {
+        deadline_t deadline = deadline_start("the others to give up");
+        while (p != 1 && !process_get(process, p, 0)) {
+            deadline_poll(&deadline);
+        }
+    }
+    made_t made = {.size = process->size};
+    ucc_status_t status = begin_one(parent.team[0], 0x7, &made.team[0]);
+    status = status == UCC_OK ? drive(world, &made) : status;
+    bool ok = status == UCC_ERR_TIMED_OUT;
+    process_set(process, 0, 1);
+    destroy(world, &made);
+    process_barrier(process);
+    made = begin(world, &parent, 0x7);
+    ok = drive(world, &made) == UCC_OK && works(world, &made) && ok;
+    destroy(world, &made);
+    process_barrier(process);
+    world_destroy(world);
+    return !ok;
+}
+
+Test(derive, who_waits_for_one_that_does_not_come_times_out_and_the_parent_lives) {
+    shape_t shape = shape_even(3, 1);
+    cr_assert(processes_run(&shape, SECONDS, come_late, NULL).ok);
+}
+
 /* --- without memory --------------------------------------------------------------------------- */
 
 /* Who could not begin may not have been able to tell the others, who then need not wait. */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,6 +239,35 @@ static int forms_without_a_segment(const process_t *process, void *arg) {
         process_limit_files(4096);
     }
     return forms_by_nodes(process, arg);
+}
+
+/* UCX's shared memory is a file, too. */
+static int forms_with_short_files(const process_t *process, void *arg) {
+    struct rlimit limit = {1 << 20, 1 << 20};
+    const char *shared = arg;
+    setenv("HEDDLE_NET_SHM", shared, 1);
+    setenv("HEDDLE_NODE", "n", 1);
+    unsetenv("HEDDLE_NET");
+    must(process->me == 0 && setrlimit(RLIMIT_FSIZE, &limit) ? UCC_ERR_NO_MESSAGE : UCC_OK,
+         "setrlimit");
+    ucc_team_h teams[MOST];
+    ucc_status_t statuses[MOST];
+    stage_t s = stage_open(process, false);
+    for (uint32_t k = 0; k < s.n; k++) {
+        post(&s, k, 0, &teams[k]);
+    }
+    drive(teams, s.n, statuses);
+    /* another UCX may find another way */
+    bool ok = all_are(statuses, s.n, UCC_OK) ||
+              (*shared == 'y' && all_are(statuses, s.n, UCC_ERR_NO_RESOURCE));
+    destroy(teams, s.n);
+    return !(stage_close(&s) && ok);
+}
+
+Test(form_span, where_files_must_be_short_that_is_an_error_at_most_and_no_signal) {
+    shape_t shape = shape_even(2, 1);
+    cr_assert(runs(&shape, forms_with_short_files, (void *)"y"));
+    cr_assert(runs(&shape, forms_with_short_files, (void *)"n"));
 }
 
 Test(form_span, a_node_of_which_one_can_not_parts_and_the_others_go_on) {
