@@ -372,7 +372,7 @@ static int look(const process_t *process, void *arg) {
                way->xpmem[0] ? "; not by xpmem: XPMEM=n"
                : way->refuses[0]
                    ? "not by xpmem: it can't be attached; near where all"
-                   : "near: xpmem (1 of 1 blocks of its memory attached); near where");
+                   : "blocks of its memory attached); near where"); /* of one, or two */
     world_destroy(team.world);
     return 0;
 }

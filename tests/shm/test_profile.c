@@ -326,8 +326,10 @@ Test(profile, is_measured_where_there_are_two_cores) {
         return;
     }
     cr_assert(hd_profile_measure(&profile));
-    for (uint32_t i = 0; i < sizeof(profile.ns) / sizeof(uint32_t); i++) {
-        cr_expect_gt(profile.ns[0][0][i], 0, "%u", i);
+    for (uint32_t i = 0; i < HD_PATTERNS * HD_DIRECTIONS * HD_PROFILE_SIZES; i++) {
+        uint32_t p = i / (HD_DIRECTIONS * HD_PROFILE_SIZES),
+                 d = i / HD_PROFILE_SIZES % HD_DIRECTIONS;
+        cr_expect_gt(profile.ns[p][d][i % HD_PROFILE_SIZES], 0, "%u", i);
     }
     const hd_profile_t *again = hd_profile_get(true);
     cr_expect_eq(again, hd_profile_get(true), "once in a process");
