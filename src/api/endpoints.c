@@ -98,10 +98,28 @@ static void release_group(heddle_group_t *g) {
 
 /* --- progress of all contexts ----------------------------------------------------------------- */
 
+static void release_context(hd_own_context_t *own);
+
+/* The teams that its owner has left its context to have gone. */
+static void take_back(void *arg) {
+    hd_own_context_t *own = arg;
+    heddle_group_t *g = own->group;
+    release_context(own);
+    release_group(g);
+}
+
+/* Where teams of the context are alive that the user has made, it is theirs: they have this
+ * reference, and one to the group. */
 static void release_context(hd_own_context_t *own) {
     heddle_group_t *g = own->group;
     hd_lock(&g->lock);
-    bool last = --own->refs == 0;
+    bool handed_on = own->refs == 1 && hd_context_hand_on(own->context, take_back, own);
+    own->refs -= !handed_on;
+    bool last = own->refs == 0;
+    if (handed_on) {
+        /* relaxed: the caller has one */
+        atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+    }
     if (last && g->own) {
         g->own[own->index] = NULL;
     }

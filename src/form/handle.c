@@ -218,9 +218,6 @@ void hd_team_free(ucc_team_h team) {
     hd_devices_close(team->devices);
     hd_algorithms_end(team->offers);
     hd_ordinals_end(&team->lists);
-    for (uint32_t i = 0; i < team->n_contexts; i++) {
-        atomic_fetch_sub_explicit(&team->contexts[i]->teams, 1, memory_order_relaxed); /* a count */
-    }
     if (team->member) {
         hd_form_leave(team);
     }
@@ -228,11 +225,18 @@ void hd_team_free(ucc_team_h team) {
         hd_home_unpin(&team->group->home);
     }
     hd_team_clear_call_cache(team);
-    if (team->contexts != &team->context) {
-        hd_free(team->contexts);
-    }
+    ucc_context_h one = team->context, *contexts = team->contexts;
+    uint32_t n = team->n_contexts;
+    bool several = contexts != &team->context;
     hd_roll_end_room(team);
     if (crosses) {
         hd_span_drain(); /* as its network team ended, legs of other teams may have ended, too */
+    }
+    /* at last: with the context, its library may go */
+    for (uint32_t i = 0; i < n; i++) {
+        hd_context_let_go(several ? contexts[i] : one);
+    }
+    if (several) {
+        hd_free(contexts);
     }
 }

@@ -274,6 +274,24 @@ static ucc_status_t take_those_born(ucc_team_h team) {
     return status;
 }
 
+/* They count on this endpoint, which can't even tell them. */
+static void refuse_those_born(ucc_team_h team, ucc_status_t why) {
+    hd_error("a team of %u can't be split as its other endpoints expect: %s; so it fails itself",
+             team->forming->parent->n, ucc_status_string(why));
+    hd_group_poison(team->forming->parent, why);
+}
+
+/* They may count on this endpoint, which can't come any more: it goes on so far that it can say so.
+ */
+static void tell_those_born(ucc_team_h team, ucc_status_t why) {
+    ucc_status_t status = take_those_born(team);
+    if (status == UCC_OK) {
+        hd_meeting_fail(team->forming->meeting, why);
+    } else if (!team->forming->counted) {
+        refuse_those_born(team, status);
+    }
+}
+
 static ucc_status_t split_by_birth(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     /* in this order: of a process that ended with the parent, the parent's failure counts */
@@ -293,10 +311,8 @@ static ucc_status_t split_by_birth(ucc_team_h team) {
     status = failed != UCC_OK ? failed : status;
     if (status == UCC_OK) {
         status = take_those_born(team);
-        if (status != UCC_OK && !f->counted) { /* the others count on this endpoint */
-            hd_error("a team can't be split as its other endpoints expect: %s; so it fails",
-                     ucc_status_string(status));
-            hd_group_poison(f->parent, status);
+        if (status != UCC_OK && !f->counted) {
+            refuse_those_born(team, status);
         }
     }
     if (status != UCC_OK) {
@@ -338,10 +354,8 @@ ucc_status_t hd_form_split(ucc_team_h team) {
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     if (hd_kin_span(f->parent)) {
-        if (f->birth && !hd_birth_fail(f->birth, why)) { /* some may count on this endpoint */
-            hd_error("a team can't be split as its other endpoints expect: %s; so it fails",
-                     ucc_status_string(why));
-            hd_group_poison(f->parent, why);
+        if (f->birth && !hd_birth_fail(f->birth, why)) {
+            tell_those_born(team, why);
         }
         if (f->birth) {
             leave_birth(team);

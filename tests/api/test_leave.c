@@ -283,3 +283,92 @@ Test(leave, the_engines_of_a_thread_that_ends_in_work_end_with_it) {
     cr_assert_eq(heddle_run(2, one_exits_with_an_engine, NULL), UCC_ERR_NO_MESSAGE);
     cr_assert_eq(heddle_run(2, one_exits_with_an_engine, &waits), UCC_ERR_NO_MESSAGE);
 }
+
+/* --- teams that the program makes ------------------------------------------------------------- */
+
+/* Teams of both endpoints' own team. */
+static void derive(heddle_ep_t *ep[2], ucc_team_h team[2]) {
+    for (uint32_t i = 0; i < 2; i++) {
+        must(ucc_team_create_from_parent(i, 1, heddle_ep_team(ep[i]), &team[i]), "from a parent");
+    }
+    deadline_t deadline = deadline_start("a team from a parent");
+    for (bool all = false; !all;) {
+        ucc_status_t status[2] = {ucc_team_create_test(team[0]), ucc_team_create_test(team[1])};
+        must(status[0] < 0   ? status[0]
+             : status[1] < 0 ? status[1]
+                             : UCC_OK,
+             "a team from a parent");
+        all = status[0] == UCC_OK && status[1] == UCC_OK;
+        deadline_poll(&deadline);
+    }
+}
+
+/* By one thread: both post, and progress until both have it. */
+static void sum(ucc_team_h team[2], ucc_context_h context[2]) {
+    uint64_t one[2] = {1, 2}, all[2] = {0, 0};
+    ucc_coll_req_h request[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        ucc_coll_args_t args = {
+            .coll_type = UCC_COLL_TYPE_ALLREDUCE,
+            .src.info = {&one[i], 1, UCC_DT_UINT64, UCC_MEMORY_TYPE_HOST},
+            .dst.info = {&all[i], 1, UCC_DT_UINT64, UCC_MEMORY_TYPE_HOST},
+            .op = UCC_OP_SUM,
+        };
+        must(ucc_collective_init(&args, &request[i], team[i]), "ucc_collective_init");
+        must(ucc_collective_post(request[i]), "ucc_collective_post");
+    }
+    deadline_t deadline = deadline_start("a sum");
+    while (ucc_collective_test(request[0]) != UCC_OK || ucc_collective_test(request[1]) != UCC_OK) {
+        must(ucc_context_progress(context[0]), "ucc_context_progress");
+        must(ucc_context_progress(context[1]), "ucc_context_progress");
+        deadline_poll(&deadline);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_expect_eq(all[i], 3);
+        must(ucc_collective_finalize(request[i]), "ucc_collective_finalize");
+    }
+}
+
+/* Which of the two endpoints, the team and the group go first: all orders. */
+static void leave_in_order(bool group_first, bool progress_thread, uint32_t left_before) {
+    heddle_group_params_t params = {.endpoints = 2, .progress_thread = progress_thread};
+    heddle_group_t *group;
+    heddle_ep_t *ep[2];
+    ucc_team_h team[2], second[2];
+    ucc_context_h context[2];
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_join(group, i, &ep[i]), "heddle_join");
+        context[i] = heddle_ep_context(ep[i]);
+    }
+    derive(ep, team);
+    derive(ep, second);
+    for (uint32_t i = 0; i < left_before; i++) {
+        must(heddle_leave(ep[i]), "heddle_leave");
+    }
+    if (group_first) {
+        must(heddle_group_destroy(group), "heddle_group_destroy");
+    }
+    sum(team, context);
+    for (uint32_t i = 0; i < 2; i++) {
+        must(ucc_team_destroy(team[i]), "ucc_team_destroy");
+    }
+    sum(second, context);
+    for (uint32_t i = 0; i < 2; i++) {
+        must(ucc_team_destroy(second[i]), "ucc_team_destroy");
+    }
+    for (uint32_t i = left_before; i < 2; i++) {
+        must(heddle_leave(ep[i]), "heddle_leave");
+    }
+    if (!group_first) {
+        must(heddle_group_destroy(group), "heddle_group_destroy");
+    }
+    cr_expect_str_empty(lines);
+}
+
+/* AddressSanitizer says whether all is given back. */
+Test(leave, teams_that_the_program_has_made_live_on_with_their_contexts) {
+    for (uint32_t i = 0; i < 12; i++) {
+        leave_in_order(i & 1, i >> 1 & 1, i / 4);
+    }
+}

@@ -679,6 +679,38 @@ Test(derive, who_waits_for_one_that_does_not_come_times_out_and_the_parent_lives
     cr_assert(processes_run(&shape, SECONDS, come_late, NULL).ok);
 }
 
+/* Process 0's endpoint goes when all have said that they come: those of its process and of others. */
+static int go_when_all_come(const process_t *process, void *arg) {
+    (void)arg;
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    world_t *world = world_create(
+        &(world_params_t){.size = process->size, .form = WORLD_OOB, .process = process});
+    made_t parent = all_of(world), made = begin(world, &parent, 0x3f);
+    deadline_t deadline = deadline_start("all to say that they come");
+    while (process->me == 0 && hd_birth_status(made.team[0]->forming->birth) == UCC_INPROGRESS) {
+        deadline_poll(&deadline);
+    }
+    if (process->me == 0) {
+        world_destroy_team(made.team[0]);
+        made.team[0] = NULL;
+    }
+    bool ok = drive(world, &made) == UCC_ERR_NOT_FOUND;
+    destroy(world, &made);
+    process_barrier(process);
+    ok = works(world, &parent) && ok; /* which lives */
+    made = begin(world, &parent, 0x3f);
+    ok = drive(world, &made) == UCC_OK && works(world, &made) && ok;
+    destroy(world, &made);
+    process_barrier(process);
+    world_destroy(world);
+    return !ok;
+}
+
+Test(derive, an_endpoint_that_goes_when_all_count_on_it_fails_the_new_team_alone) {
+    shape_t shape = shape_even(3, 2);
+    cr_assert(processes_run(&shape, SECONDS, go_when_all_come, NULL).ok);
+}
+
 /* --- without memory --------------------------------------------------------------------------- */
 
 /* Who could not begin may not have been able to tell the others, who then need not wait. */
