@@ -9,9 +9,10 @@
  *         hd_fault_leave(&mask);
  *     }
  *
- * There is one handler of SIGBUS for the process, installed by who first maps such memory. It calls
- * the one before it, as if there were no other, for everything that is not a fault in such memory of
- * a thread that runs such work. A program that installs its own later on has ours no more.
+ * There is one handler of SIGBUS for the process, installed by who first maps such memory. It
+ * calls the one before it, as if there were no other, for everything that is not a fault in such
+ * memory of a thread that runs such work. A program that installs its own later on has ours no
+ * more.
  */
 #ifndef HD_CORE_FAULT_H
 #define HD_CORE_FAULT_H

@@ -310,7 +310,6 @@ static bool dismiss(ucp_worker_h *worker) {
     return can;
 }
 
-/* Makes a worker, which hands what comes to the port. */
 static const char *why_no_worker(void) {
     struct rlimit limit;
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
@@ -336,6 +335,7 @@ static ucs_status_t create_worker(struct ucp_context *context, const ucp_worker_
     return status;
 }
 
+/* Makes a worker, which hands what comes to the port. */
 static ucc_status_t employ(struct ucp_context *context, hd_ucx_port_t *port, bool far) {
     ucp_worker_h *worker = far ? &port->far : &port->worker;
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,

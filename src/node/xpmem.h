@@ -3,11 +3,12 @@
  * them, what is said here can't be had, and nothing else is different.
  *
  * Addresses of a process are cut into BLOCKS, aligned and far larger than what is in them, so that
- * a process has a few. A block has a name: what XPMEM calls the process's memory (a segid), and the
- * block's number with random bits of the process's. Whoever attaches it finds each page when it first touches that, as the owner has
- * it mapped then: also if the owner maps others there later, since the module drops a page for all
- * when its owner unmaps it (MMU notifiers). Where the owner has nothing, where it has memory that
- * the kernel does not let others have, and once it has ended, a touch is a SIGBUS: core/fault.h.
+ * a process has a few. A block has a name: what XPMEM calls the process's memory (a segid), and
+ * the block's number with random bits of the process's. Whoever attaches it finds each page when
+ * it first touches that, as the owner has it mapped then: also if the owner maps others there
+ * later, since the module drops a page for all when its owner unmaps it (MMU notifiers). Where the
+ * owner has nothing, where it has memory that the kernel does not let others have, and once it has
+ * ended, a touch is a SIGBUS: core/fault.h.
  *
  * In the child of a fork, what was attached is not there, and its own memory has another name.
  */

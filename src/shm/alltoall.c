@@ -97,7 +97,8 @@ ucc_status_t hd_alltoallv_start(hd_op_t *op) {
     return status;
 }
 
-/* My slice has what I get, also if I give little: then it is not looked into, but a unit for each. */
+/* My slice has what I get, also if I give little: then that is not looked into, but a unit for
+ * each. */
 ucc_status_t hd_alltoallv_start_pulled(hd_op_t *op) {
     bool direct = op->plan.regime == HD_REGIME_DIRECT;
     ucc_status_t status = direct ? hd_engine_register(op, op->call.src, op->call.dst)

@@ -1,9 +1,9 @@
 /* profile_measure.c: measures a profile with two threads, each on a core of its own: see profile.h.
  *
  * Both repeat a collective's copies: each rewrites its source, both meet, copy, meet, and read
- * their result; the time is that from meeting to having read, of whoever takes longer, and the least of
- * all repetitions counts, as a thread may be interrupted in most of them. Directions alternate, so
- * that what changes meanwhile changes both. All repetitions together have 40 ms.
+ * their result; the time is that from meeting to having read, of whoever takes longer, and the
+ * least of all repetitions counts, as a thread may be interrupted in most of them. Directions
+ * alternate, so that what changes meanwhile changes both. All repetitions together have 40 ms.
  */
 #include "core/copy.h"
 #include "core/log.h"

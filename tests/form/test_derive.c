@@ -679,7 +679,8 @@ Test(derive, who_waits_for_one_that_does_not_come_times_out_and_the_parent_lives
     cr_assert(processes_run(&shape, SECONDS, come_late, NULL).ok);
 }
 
-/* Process 0's endpoint goes when all have said that they come: those of its process and of others. */
+/* Process 0's endpoint goes when all have said that they come: those of its process and of
+ * others. */
 static int go_when_all_come(const process_t *process, void *arg) {
     (void)arg;
     setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
