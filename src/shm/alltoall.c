@@ -78,13 +78,13 @@ static ucc_status_t wait_for_vector_apart(hd_op_t *op) {
     return hd_far_after_lanes(op, take);
 }
 
-ucc_status_t hd_alltoallv_start(hd_op_t *op) {
-    if (op->plan.path == HD_PATH_ENGINE) { /* in place, too */
-        return hd_engine_start(op, source(op), op->call.dst);
-    }
+/* On the path MIXED. register_little: if my data go out with my lane. */
+static inline __attribute__((always_inline)) ucc_status_t
+start_vector(hd_op_t *op,
+             ucc_status_t (*register_little)(hd_op_t *op, const void *src, void *dst)) {
     bool direct = op->plan.regime == HD_REGIME_DIRECT;
     ucc_status_t status = direct ? hd_engine_register(op, op->call.src, op->call.dst)
-                                 : hd_engine_register_idle(op, op->call.src, op->call.dst);
+                                 : register_little(op, op->call.src, op->call.dst);
     if (status != UCC_OK) {
         return status;
     }
@@ -97,22 +97,17 @@ ucc_status_t hd_alltoallv_start(hd_op_t *op) {
     return status;
 }
 
+ucc_status_t hd_alltoallv_start(hd_op_t *op) {
+    if (op->plan.path == HD_PATH_ENGINE) { /* in place, too */
+        return hd_engine_start(op, source(op), op->call.dst);
+    }
+    return start_vector(op, hd_engine_register_idle);
+}
+
 /* My slice has what I get, also if I give little: then that is not looked into, but a unit for
  * each. */
 ucc_status_t hd_alltoallv_start_pulled(hd_op_t *op) {
-    bool direct = op->plan.regime == HD_REGIME_DIRECT;
-    ucc_status_t status = direct ? hd_engine_register(op, op->call.src, op->call.dst)
-                                 : hd_engine_register_blocks(op, op->call.src, op->call.dst);
-    if (status != UCC_OK) {
-        return status;
-    }
-    op->wait = wait_for_vector;
-    status = direct ? hd_lane_expose(op)
-                    : hd_lane_publish_blocks(op, op->call.send_element, op->place.me);
-    if (status == UCC_OK) {
-        hd_arrive(op, false);
-    }
-    return status;
+    return start_vector(op, hd_engine_register_blocks);
 }
 
 ucc_status_t hd_alltoallv_start_apart(hd_op_t *op) {
