@@ -1,6 +1,9 @@
-heddle profile 1
+heddle profile 2
 machine none: all is pulled
 each pushed 1000 1000 1000 1000
 each pulled 1 1 1 1
 same pushed 1000 1000 1000 1000
 same pulled 1 1 1 1
+far windows 1000 1000 1000 1000
+far long windows 900 900 900 900
+far kernel 1 1 1 1

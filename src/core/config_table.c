@@ -142,12 +142,13 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
     [HD_CFG_LIB_PULL_MIN] = {.scope = HD_CFG_SCOPE_LIB,
                              .type = HD_CFG_SIZE,
                              .name = "PULL_MIN",
-                             .value = "128k",
+                             .value = "auto",
                              .meaning = "Bytes of a block from which processes that share a "
                                         "team's memory let the kernel copy it from one to the "
                                         "other, where it may, instead of passing it through that "
                                         "memory; 8 times as many where one gathers from several, "
                                         "half as many from one to one other of two processes. "
+                                        "auto: as the machine's profile says, 128k without one; "
                                         "inf: never."},
     [HD_CFG_LIB_PROFILE] =
         {.scope = HD_CFG_SCOPE_LIB,

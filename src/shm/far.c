@@ -66,7 +66,10 @@
 #include "threads/callback.h"
 #include "threads/trace.h"
 
-enum { CHUNKS_PER_STEP = 64 };
+enum {
+    CHUNKS_PER_STEP = 64,
+    CHUNKS_PER_RING = 16 /* see work */
+};
 
 /* The kinds of slices. EXECUTE of pairs is NEAR. */
 enum { FEED = 0, EXECUTE, DRAIN, PUSH };
@@ -78,8 +81,7 @@ static const hd_coll_t *coll_of(const hd_op_t *op) {
 }
 
 static bool by_pairs(const hd_op_t *op) {
-    const hd_coll_t *coll = coll_of(op);
-    return coll->pairwise || (!coll->reducing && !coll->bcast && coll->flow != HD_AMONG_ALL);
+    return hd_far_is_by_pairs(coll_of(op));
 }
 
 /* By rounds: a piece of one position. */
@@ -1161,7 +1163,6 @@ static void finish(hd_op_t *op, hd_far_t *far, uint32_t kind) {
     if (before + 1 == (hd_generation(op->place.k) | units)) {
         slice_is_done(op, far);
     }
-    hd_bell_ring(&op->group->home.bell); /* who waits for this window, or for all chunks */
 }
 
 static void note(const hd_op_t *op, ucc_status_t status) {
@@ -1242,12 +1243,20 @@ static bool work_on_first(hd_op_t *op, hd_far_t *far) {
            work_on(op, far, kind[3]);
 }
 
+/* Others who wait for a window, or for all chunks, may sleep. Where endpoints outnumber processors,
+ * all of them do, and waking them for each unit costs more than its copy: they are woken for some
+ * units at once, and at the latest when there is nothing to do any more. */
 static ucc_status_t work(hd_op_t *op) {
     hd_far_t *far = hd_far_of(op);
     ucc_status_t status = prepare(op, far);
     uint32_t chunks = 0; /* bounded: others use this context, too */
     while (status == UCC_OK && chunks < CHUNKS_PER_STEP && work_on_first(op, far)) {
-        chunks++;
+        if (++chunks % CHUNKS_PER_RING == 0) {
+            hd_bell_ring(&op->group->home.bell);
+        }
+    }
+    if (chunks % CHUNKS_PER_RING) {
+        hd_bell_ring(&op->group->home.bell);
     }
     if (status < 0) {
         hd_group_poison(op->group, status); /* nobody can finish it */

@@ -8,14 +8,13 @@
 #include "shm/internal.h"
 
 enum {
-    HD_FAR_WINDOWS = 4,           /* of a ring */
-    HD_FAR_PIECE = 32 * 1024,     /* bytes of a window that are used, unless an element has more */
-    HD_FAR_LEAST = 8 * 1024,      /* but for short data */
-    HD_FAR_LARGEST = 1024 * 1024, /* of an `in` or `out` window */
-    HD_FAR_KINDS = 4,             /* of slices */
-    HD_FAR_PULL = 256 * 1024,     /* bytes that one unit reads where data are pulled */
-    HD_FAR_SHARED = 64 * 1024,    /* at least, where both ends copy */
-    HD_FAR_SOURCES = HD_FAR_PIECE / 16 /* sources that a window tells of */
+    HD_FAR_WINDOWS = 4,                /* of a ring */
+    HD_FAR_LEAST = 8 * 1024,           /* bytes of a piece, unless an element has more */
+    HD_FAR_LARGEST = 1024 * 1024,      /* of an `in` or `out` window */
+    HD_FAR_KINDS = 4,                  /* of slices */
+    HD_FAR_PULL = 256 * 1024,          /* bytes that one unit reads where data are pulled */
+    HD_FAR_SHARED = 64 * 1024,         /* at least, where both ends copy */
+    HD_FAR_SOURCES = HD_FAR_SHORT / 16 /* sources that a window tells of */
 };
 
 #define HD_FAR_NONE UINT32_MAX
@@ -36,7 +35,19 @@ typedef struct hd_far_source {
     uint64_t at, bytes;
 } hd_far_source_t;
 
-_Static_assert(sizeof(hd_far_source_t) * HD_FAR_SOURCES == HD_FAR_PIECE, "a window of sources");
+_Static_assert(sizeof(hd_far_source_t) * HD_FAR_SOURCES == HD_FAR_SHORT, "a window of sources");
+
+/* By pairs, or by rounds? */
+static inline bool hd_far_is_by_pairs(const hd_coll_t *coll) {
+    return coll->pairwise || (!coll->reducing && !coll->bcast && coll->flow != HD_AMONG_ALL);
+}
+
+/* Bytes of a pair's window. Of many processes there are many pairs, whose windows are short: a
+ * cache holds 8 MiB. */
+static inline size_t hd_far_pair_bytes(uint32_t mappings) {
+    size_t share = ((size_t)8 << 20) / HD_FAR_WINDOWS / mappings / mappings / 4096 * 4096;
+    return share < HD_FAR_SHORT ? HD_FAR_SHORT : share < HD_FAR_LONG ? share : HD_FAR_LONG;
+}
 
 /* One window, wherever it is. */
 typedef struct hd_window_place {

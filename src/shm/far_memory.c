@@ -32,7 +32,7 @@ static layout_t lay_out(uint32_t n, uint32_t mappings) {
     hd_mapping_place(&at, rings * HD_FAR_WINDOWS * sizeof(hd_window_t), HD_LINE_PAIR);
     l.in = hd_mapping_place(&at, (size_t)n * HD_FAR_WINDOWS * HD_FAR_LARGEST, 4096);
     l.out = hd_mapping_place(&at, (size_t)mappings * HD_FAR_WINDOWS * HD_FAR_LARGEST, 4096);
-    l.pair = hd_mapping_place(&at, pairs * HD_FAR_WINDOWS * HD_FAR_PIECE, 4096);
+    l.pair = hd_mapping_place(&at, pairs * HD_FAR_WINDOWS * hd_far_pair_bytes(mappings), 4096);
     l.set = hd_mapping_place(&at, 0, 4096);
     l.first = hd_mapping_place(&all, SETS * l.set, 4096);
     l.bytes = all;
@@ -128,8 +128,9 @@ hd_window_place_t hd_far_out_window(const hd_op_t *op, const hd_far_t *far, uint
 
 hd_window_place_t hd_far_pair_window(const hd_op_t *op, const hd_far_t *far, uint32_t p, uint32_t q,
                                      uint32_t use) {
-    size_t mappings = op->group->mapping.n, bytes = HD_FAR_PIECE;
-    size_t pair = far->mapping[p] * mappings + far->mapping[q];
+    uint32_t mappings = op->group->mapping.n;
+    size_t bytes = hd_far_pair_bytes(mappings);
+    size_t pair = (size_t)far->mapping[p] * mappings + far->mapping[q];
     return window_at(far, op->group->n + mappings + pair, far->pair + pair * HD_FAR_WINDOWS * bytes,
                      bytes, use);
 }

@@ -427,7 +427,7 @@ void hd_pull_try(hd_group_t *group);
 /* For people: by which way that mapping's process gets far data, and why not by the better one. */
 void hd_pull_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text);
 /* Bytes of the pieces of such a call among n members. */
-size_t hd_far_window(const hd_call_t *call, uint32_t n);
+size_t hd_far_window(const hd_group_t *group, const hd_call_t *call, uint32_t n);
 /* op->start on the path FAR. arrived: hd_arrived, of which no more copies are to be compiled. */
 ucc_status_t hd_far_start(hd_op_t *op, ucc_status_t (*arrived)(hd_op_t *op));
 /* On the path MIXED, as hd_engine_register, hd_lane_expose, hd_engine_step and

@@ -62,7 +62,7 @@ static void cut_near(hd_op_t *op, hd_far_t *far) {
 }
 
 static void plan_far(hd_op_t *op) {
-    op->plan.window = hd_far_window(&op->call, op->place.n);
+    op->plan.window = hd_far_window(op->group, &op->call, op->place.n);
     op->plan.slices = 0;
 }
 

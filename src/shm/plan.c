@@ -416,13 +416,14 @@ hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
 }
 
 /* Of what would be done if all reached all buffers. */
-static hd_plan_t plan_apart(const hd_plan_t *near, const hd_call_t *call, uint32_t n) {
+static hd_plan_t plan_apart(const hd_group_t *group, const hd_plan_t *near, const hd_call_t *call,
+                            uint32_t n) {
     hd_plan_t plan = *near;
     if (plan.path == HD_PATH_ENGINE) {
         plan.path = HD_PATH_FAR;
     }
     if (plan.path == HD_PATH_FAR || plan.path == HD_PATH_MIXED) {
-        plan.window = hd_far_window(call, n);
+        plan.window = hd_far_window(group, call, n);
         plan.slices = 0; /* each process counts its own */
     }
     return plan;
@@ -439,7 +440,7 @@ bool hd_plan_leans(const hd_group_t *group, const hd_call_t *call, const hd_plac
 
 hd_plan_t hd_plan_direct(const hd_group_t *group, const hd_call_t *call, const hd_place_t *place) {
     hd_plan_t plan = plan_of_engine(group, call, place, NULL);
-    return plan_apart(&plan, call, place->n);
+    return plan_apart(group, &plan, call, place->n);
 }
 
 void hd_plan_cut_near(const hd_op_t *op, size_t *window, uint32_t *slices) {
@@ -468,7 +469,7 @@ hd_plan_t hd_plan_here(const hd_group_t *group, const hd_call_t *call, const hd_
         return plan_without_data(&f);
     }
     hd_plan_t plan = plan_near(group, call, place);
-    return group->apart ? plan_apart(&plan, call, place->n) : plan;
+    return group->apart ? plan_apart(group, &plan, call, place->n) : plan;
 }
 
 hd_regime_t hd_plan_release(size_t bytes) {

@@ -27,11 +27,16 @@ static const struct {
     {"epyc-milan",
      {"AuthenticAMD 25 1, L1 32K, L2 512K",
       "built in: epyc-milan",
-      {{{1302, 2995, 11894, 55784}, {921, 2024, 6994, 26444}},
-       {{1512, 3777, 15411, 92448}, {1062, 2635, 9579, 39169}}}}},
+      {{250, 831, 3196, 13301},
+       {210, 661, 2324, 10687},
+       {370, 1201, 4910, 20704},
+       {290, 982, 4297, 20733},
+       {1803, 5701, 25542, 125055},
+       {1793, 5711, 24029, 107599},
+       {3757, 9529, 32175, 143262}}}},
 };
 
-static const hd_profile_t none = {"any", "none", {{{0}}}};
+static const hd_profile_t none = {"any", "none", {{0}}};
 
 #if defined(__x86_64__)
 static void add_processor(char *text, size_t size) {
@@ -148,39 +153,60 @@ ucc_status_t hd_profile_parse(const char *text, const hd_profile_t **out, bool *
 
 /* --- what follows ----------------------------------------------------------------------------- */
 
-static size_t crossover(const uint32_t ns[HD_DIRECTIONS][HD_PROFILE_SIZES]) {
-    /* a size by whose pulling nothing is gained is not worth being different */
-    static const double worth = 1.05;
+/* A way by which nothing is gained is not worth being different. */
+static const double worth = 1.05;
+
+/* The size from which `other` takes the least time; of all sizes, 1. 0: never. */
+static size_t crossover(const hd_profile_t *profile, hd_profile_row_t usual,
+                        hd_profile_row_t other) {
+    const uint32_t *from = profile->ns[usual], *to = profile->ns[other];
     double gain = 1, most = worth;
-    size_t from = 0;
-    for (uint32_t i = HD_PROFILE_SIZES; i-- > 0 && ns[HD_PULLED][i];) {
-        gain *= (double)ns[HD_PUSHED][i] / ns[HD_PULLED][i];
+    size_t size = 0;
+    for (uint32_t i = HD_PROFILE_SIZES; i-- > 0 && to[i];) {
+        gain *= (double)from[i] / to[i];
         if (gain > most) {
             most = gain;
-            from = i ? hd_profile_size(i) : 1;
+            size = i ? hd_profile_size(other, i) : 1;
         }
     }
-    return from;
+    return size;
 }
 
 hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile) {
-    return (hd_crossovers_t){.each = crossover(profile->ns[HD_PATTERN_EACH]),
-                             .same = crossover(profile->ns[HD_PATTERN_SAME])};
+    static const size_t kernel = (size_t)64 << 10;
+    bool is_measured = profile->ns[HD_FAR_BY_KERNEL][0] != 0;
+    bool is_long = crossover(profile, HD_FAR_BY_SHORT, HD_FAR_BY_LONG) != 0;
+    hd_profile_row_t windows = is_long ? HD_FAR_BY_LONG : HD_FAR_BY_SHORT;
+    return (hd_crossovers_t){
+        .each = crossover(profile, HD_EACH_PUSHED, HD_EACH_PULLED),
+        .same = crossover(profile, HD_SAME_PUSHED, HD_SAME_PULLED),
+        .kernel = is_measured ? crossover(profile, windows, HD_FAR_BY_KERNEL) : kernel,
+        .piece = is_long ? HD_FAR_LONG : HD_FAR_SHORT,
+    };
 }
 
-static void print_crossover(FILE *out, const char *what, size_t from) {
-    if (from == 0) {
-        fprintf(out, "  %s: pushed\n", what);
-    } else if (from == 1) {
-        fprintf(out, "  %s: pulled\n", what);
+static void print_crossover(FILE *out, const char *what, const char *usual, const char *other,
+                            size_t from) {
+    if (from <= 1) {
+        fprintf(out, "  %s: %s\n", what, from ? other : usual);
     } else {
-        fprintf(out, "  %s: pulled from blocks of %zu KiB\n", what, from >> 10);
+        fprintf(out, "  %s: %s from blocks of %zu KiB\n", what, other, from >> 10);
     }
 }
 
+static void print_sizes(FILE *out, hd_profile_row_t row) {
+    fprintf(out, "  %-26s", "ns of blocks of");
+    for (uint32_t i = 0; i < HD_PROFILE_SIZES; i++) {
+        fprintf(out, " %5zu KiB", hd_profile_size(row, i) >> 10);
+    }
+    fputc('\n', out);
+}
+
 void hd_profile_print(const hd_profile_t *profile, FILE *out) {
-    static const char *const pattern[HD_PATTERNS] = {"each to the other", "each to both"};
-    static const char *const direction[HD_DIRECTIONS] = {"pushed", "pulled"};
+    static const char *const name[HD_PROFILE_ROWS] = {
+        "each to the other, pushed", "each to the other, pulled", "each to both, pushed",
+        "each to both, pulled",      "far, by windows",           "far, by longer windows",
+        "far, by the kernel"};
     char machine[HD_PROFILE_TEXT];
     hd_profile_machine(machine, sizeof(machine));
     fprintf(out, "profile: %s, for %s\n  this machine: %s\n  built in:", profile->origin,
@@ -188,21 +214,20 @@ void hd_profile_print(const hd_profile_t *profile, FILE *out) {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         fprintf(out, " %s", known[i].name);
     }
-    fprintf(out, "\n  %-26s", "ns of blocks of");
-    for (uint32_t i = 0; i < HD_PROFILE_SIZES; i++) {
-        fprintf(out, " %5zu KiB", hd_profile_size(i) >> 10);
-    }
     fputc('\n', out);
-    for (uint32_t p = 0; p < HD_PATTERNS; p++) {
-        for (uint32_t d = 0; d < HD_DIRECTIONS; d++) {
-            fprintf(out, "  %-18s %s ", pattern[p], direction[d]);
-            for (uint32_t i = 0; i < HD_PROFILE_SIZES; i++) {
-                fprintf(out, " %9" PRIu32, profile->ns[p][d][i]);
-            }
-            fputc('\n', out);
+    for (hd_profile_row_t row = 0; row < HD_PROFILE_ROWS; row++) {
+        if (row == 0 || row == HD_FAR_BY_SHORT) {
+            print_sizes(out, row);
         }
+        fprintf(out, "  %-26s", name[row]);
+        for (uint32_t i = 0; i < HD_PROFILE_SIZES; i++) {
+            fprintf(out, " %9" PRIu32, profile->ns[row][i]);
+        }
+        fputc('\n', out);
     }
     hd_crossovers_t from = hd_profile_crossovers(profile);
-    print_crossover(out, "large alltoall(v)", from.each);
-    print_crossover(out, "large allgather(v)", from.same);
+    print_crossover(out, "large alltoall(v)", "pushed", "pulled", from.each);
+    print_crossover(out, "large allgather(v)", "pushed", "pulled", from.same);
+    print_crossover(out, "between two processes", "by windows", "by the kernel", from.kernel);
+    fprintf(out, "  windows between processes: up to %zu KiB\n", from.piece >> 10);
 }

@@ -3,9 +3,11 @@
  * Large blocks go from one member's buffers to another's either by who has them (pushed: stores to
  * lines that another core holds) or by who gets them (pulled: loads of such lines). Which is faster
  * depends on how a machine's cores take lines from each other: measured so far, Xeons push
- * allgathers up to twice as fast as they pull them, and EPYCs pull in 0.6 to 0.9 of the time. So a
- * PROFILE has the times of both, by size, and CROSSOVERS follow from it: from which block on data
- * are pulled. docs/performance.md has the figures.
+ * allgathers up to twice as fast as they pull them, and EPYCs pull in 0.6 to 0.9 of the time. So do
+ * the ways between processes (far.c): by windows, of which some machines want longer pieces than
+ * others, or by the kernel. So a PROFILE has the times of all, by size, and CROSSOVERS follow from
+ * it: from which block on data are pulled, or copied by the kernel, and how long windows' pieces
+ * are. docs/performance.md has the figures.
  *
  * A profile comes from a table of machines that were measured; or, for another machine, is measured
  * when a process's first team needs it (40 ms), and kept in a file of the user's cache folder. Both
@@ -25,28 +27,46 @@
 
 /* Bytes of a block from which it is pulled. 0: never; it is so where there is no profile. */
 typedef struct hd_crossovers {
-    size_t each; /* alltoall(v): of what one member gives to one other */
-    size_t same; /* allgather(v): of what one member gives to all */
+    size_t each;   /* alltoall(v): of what one member gives to one other */
+    size_t same;   /* allgather(v): of what one member gives to all */
+    size_t kernel; /* of what two processes give each other, from which the kernel copies it */
+    size_t piece;  /* most bytes of a window: HD_FAR_SHORT or HD_FAR_LONG */
 } hd_crossovers_t;
 
 /* What is measured, by two threads on two cores, each with sources that it has just written and
- * results that it reads: EACH, a block from each to the other; SAME, a block from each to both. */
-typedef enum hd_pattern { HD_PATTERN_EACH, HD_PATTERN_SAME, HD_PATTERNS } hd_pattern_t;
-typedef enum hd_direction { HD_PUSHED, HD_PULLED, HD_DIRECTIONS } hd_direction_t;
+ * results that it reads, to move a block from each to the other (EACH, FAR), or to both (SAME). FAR
+ * is done as if they did not reach each other's buffers. */
+typedef enum hd_profile_row {
+    HD_EACH_PUSHED,
+    HD_EACH_PULLED,
+    HD_SAME_PUSHED,
+    HD_SAME_PULLED,
+    HD_FAR_BY_SHORT, /* windows, of HD_FAR_SHORT ... */
+    HD_FAR_BY_LONG,  /* ... and HD_FAR_LONG bytes */
+    HD_FAR_BY_KERNEL,
+    HD_PROFILE_ROWS
+} hd_profile_row_t;
 enum {
-    HD_PROFILE_SIZES = 4, /* 4, 16, 64 and 256 KiB */
-    HD_PROFILE_TEXT = 128
+    HD_PROFILE_SIZES = 4, /* 4, 16, 64 and 256 KiB; far, four times as many */
+    HD_PROFILE_TEXT = 128,
+    HD_FAR_SHORT = 32 * 1024,
+    HD_FAR_LONG = 128 * 1024
 };
 
 typedef struct hd_profile {
     char machine[HD_PROFILE_TEXT]; /* which ones it is for: see hd_profile_machine */
     const char *origin;            /* for people: where it is from; a constant */
-    uint32_t ns[HD_PATTERNS][HD_DIRECTIONS][HD_PROFILE_SIZES];
+    /* UINT32_MAX: the kernel does not do that */
+    uint32_t ns[HD_PROFILE_ROWS][HD_PROFILE_SIZES];
 } hd_profile_t;
 
+static inline bool hd_profile_is_far(hd_profile_row_t row) {
+    return row >= HD_FAR_BY_SHORT;
+}
+
 /* Bytes of the i-th block that is measured. */
-static inline size_t hd_profile_size(uint32_t i) {
-    return (size_t)4096 << 2 * i;
+static inline size_t hd_profile_size(hd_profile_row_t row, uint32_t i) {
+    return (hd_profile_is_far(row) ? (size_t)16384 : 4096) << 2 * i;
 }
 
 /* This machine, as far as it matters: maker, family and model of the processor, sizes of a core's
@@ -63,8 +83,8 @@ ucc_status_t hd_profile_parse(const char *text, const hd_profile_t **out, bool *
  * be measured has none, whose crossovers are 0. */
 const hd_profile_t *hd_profile_get(bool again);
 
-/* What follows: for each pattern, the size from which pulling takes the least time in all, if it
- * is worth the difference. */
+/* What follows: sizes from which one way takes the least time in all, if that is worth the
+ * difference. Without times, what was best on the machine of the first measurements. */
 hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile);
 
 void hd_profile_print(const hd_profile_t *profile, FILE *out);

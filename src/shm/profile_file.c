@@ -1,11 +1,9 @@
 /* profile_file.c: a profile as a file, for people and for the next process: see profile.h.
  *
- *     heddle profile 1
+ *     heddle profile 2
  *     machine GenuineIntel 6 85, L1 32K, L2 1024K
  *     each pushed 812 2420 9210 38100
- *     each pulled ...
- *     same pushed ...
- *     same pulled ...
+ *     ... and so on: row_name
  *
  * Kept in $XDG_CACHE_HOME/heddle, or ~/.cache/heddle, by machine. A file is written beside its
  * place and moved there, so that whoever reads it finds a whole one. The folder is locked (flock)
@@ -34,9 +32,10 @@ enum {
     PATIENCE_MS = 100 /* for another process that measures */
 };
 
-static const char first_line[] = "heddle profile 1";
-static const char *const row_name[HD_PATTERNS][HD_DIRECTIONS] = {{"each pushed", "each pulled"},
-                                                                 {"same pushed", "same pulled"}};
+static const char first_line[] = "heddle profile 2";
+static const char *const row_name[HD_PROFILE_ROWS] = {
+    "each pushed", "each pulled",      "same pushed", "same pulled",
+    "far windows", "far long windows", "far kernel"};
 
 /* --- the text --------------------------------------------------------------------------------- */
 
@@ -72,7 +71,7 @@ static bool read_numbers(const char *text, uint32_t number[HD_PROFILE_SIZES]) {
 
 static bool parse(FILE *in, const char *machine, hd_profile_t *out, const char **why) {
     char line[LINE];
-    *why = "it is no profile: its first line is not \"heddle profile 1\"";
+    *why = "it is no profile: its first line is not \"heddle profile 2\"";
     if (!read_line(in, line) || strcmp(line, first_line) != 0) {
         return false;
     }
@@ -86,12 +85,12 @@ static bool parse(FILE *in, const char *machine, hd_profile_t *out, const char *
         return false;
     }
     memcpy(out->machine, of, strlen(of) + 1);
-    *why = "not four times in ns stand behind each of \"each pushed\", \"each pulled\", \"same "
-           "pushed\", \"same pulled\"";
-    for (uint32_t row = 0; row < HD_PATTERNS * HD_DIRECTIONS; row++) {
-        uint32_t p = row / HD_DIRECTIONS, d = row % HD_DIRECTIONS;
-        const char *numbers = read_line(in, line) ? behind(line, row_name[p][d]) : NULL;
-        if (!numbers || !read_numbers(numbers, out->ns[p][d])) {
+    for (uint32_t row = 0; row < HD_PROFILE_ROWS; row++) {
+        const char *numbers = read_line(in, line) ? behind(line, row_name[row]) : NULL;
+        if (!numbers || !read_numbers(numbers, out->ns[row])) {
+            *why = "not four times in ns stand behind each of \"each pushed\", \"each pulled\", "
+                   "\"same pushed\", \"same pulled\", \"far windows\", \"far long windows\", \"far "
+                   "kernel\"";
             return false;
         }
     }
@@ -116,20 +115,18 @@ bool hd_profile_read(const char *path, const char *machine, hd_profile_t *out, c
 }
 
 static bool write_text(int fd, const hd_profile_t *profile) {
-    char text[HD_PROFILE_TEXT * 4];
+    char text[HD_PROFILE_TEXT * 6];
     struct rlimit limit; /* beyond which a write ends the process by SIGXFSZ */
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < sizeof(text)) {
         errno = EFBIG;
         return false;
     }
     int used = snprintf(text, sizeof(text), "%s\nmachine %s\n", first_line, profile->machine);
-    for (uint32_t p = 0; p < HD_PATTERNS; p++) {
-        for (uint32_t d = 0; d < HD_DIRECTIONS; d++) {
-            const uint32_t *ns = profile->ns[p][d];
-            used += snprintf(text + used, sizeof(text) - (size_t)used,
-                             "%s %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 "\n", row_name[p][d],
-                             ns[0], ns[1], ns[2], ns[3]);
-        }
+    for (uint32_t row = 0; row < HD_PROFILE_ROWS; row++) {
+        const uint32_t *ns = profile->ns[row];
+        used += snprintf(text + used, sizeof(text) - (size_t)used,
+                         "%s %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 "\n", row_name[row],
+                         ns[0], ns[1], ns[2], ns[3]);
     }
     return write(fd, text, (size_t)used) == used;
 }

@@ -2,9 +2,11 @@
  *
  * Both repeat a collective's copies: each rewrites its source, both meet, copy, meet, and read
  * their result; the time is that from meeting to having read, of whoever takes longer, and the
- * least of all repetitions counts, as a thread may be interrupted in most of them. Directions
- * alternate, so that what changes meanwhile changes both. All repetitions together have 40 ms.
+ * least of all repetitions counts, as a thread may be interrupted in most of them. The ways of one
+ * comparison alternate, so that what changes meanwhile changes all. All repetitions together have
+ * 40 ms. By windows, each side fills a ring of its own and empties the other's, as far.c does.
  */
+#define _GNU_SOURCE /* process_vm_readv */
 #include "core/copy.h"
 #include "core/log.h"
 #include "core/mem.h"
@@ -15,24 +17,46 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum {
     THREADS = 2,
-    LARGEST = 4096 << 2 * (HD_PROFILE_SIZES - 1),
-    LEAST = 2,         /* times that each is repeated, however long it takes */
-    PATIENCE = 1000,   /* looks at the other before the processor is given away */
-    BUDGET_US = 40000, /* of all */
+    LARGEST = 16384 << 2 * (HD_PROFILE_SIZES - 1),
+    WINDOWS = 4,            /* of a ring, and */
+    LEAST_PIECE = 8 * 1024, /* bytes in one of them: as in far.c */
+    LEAST = 2,              /* times that each is repeated, however long it takes */
+    PATIENCE = 1000,        /* looks at the other before the processor is given away */
+    BUDGET_US = 40000,      /* of all */
 };
+
+/* Rows that are compared with each other. */
+static const struct {
+    hd_profile_row_t first, last;
+} comparison[] = {
+    {HD_EACH_PUSHED, HD_EACH_PULLED},
+    {HD_SAME_PUSHED, HD_SAME_PULLED},
+    {HD_FAR_BY_SHORT, HD_FAR_BY_KERNEL},
+};
+
+enum { COMPARISONS = sizeof(comparison) / sizeof(comparison[0]) };
 
 typedef struct side {
     hd_locality_t where;
-    uint8_t *src;         /* one block */
-    uint8_t *dst;         /* two */
-    uint64_t took;        /* by this thread, until both have met again */
-    _Atomic uint32_t met; /* how often it has come */
-    uint64_t sum;         /* of what was read, so that it is */
+    uint8_t *src;                          /* one block */
+    uint8_t *dst;                          /* as many bytes: two blocks, or a far one */
+    uint8_t *ring;                         /* my windows */
+    uint64_t took;                         /* by this thread, until both have met again */
+    uint64_t sum;                          /* of what was read, so that it is */
+    bool refused;                          /* the kernel does not copy */
+    alignas(HD_LINE) _Atomic uint32_t met; /* how often it has come */
+    /* windows that this side has filled, and that it has emptied of the other's, since the
+     * beginning */
+    alignas(HD_LINE) _Atomic uint32_t filled;
+    alignas(HD_LINE) _Atomic uint32_t emptied;
 } side_t;
 
 typedef struct bench {
@@ -47,6 +71,14 @@ typedef struct thread {
     uint32_t me;
 } thread_t;
 
+static void relax(uint32_t *looks) {
+    if (++*looks < PATIENCE) {
+        hd_relax();
+    } else {
+        sched_yield();
+    }
+}
+
 static void meet(bench_t *bench, uint32_t me) {
     side_t *mine = &bench->side[me], *other = &bench->side[1 - me];
     /* relaxed: only this thread writes it */
@@ -56,32 +88,82 @@ static void meet(bench_t *bench, uint32_t me) {
     /* acquire: what the other wrote before it; signed: counts differ by one at most */
     for (uint32_t looks = 0;
          (int32_t)(atomic_load_explicit(&other->met, memory_order_acquire) - number) < 0;) {
-        if (++looks < PATIENCE) {
-            hd_relax();
+        relax(&looks);
+    }
+}
+
+static void push(bench_t *bench, uint32_t me, bool to_both, size_t bytes) {
+    side_t *mine = &bench->side[me], *other = &bench->side[1 - me];
+    if (to_both) {
+        void *const dst[THREADS] = {mine->dst, other->dst};
+        hd_copy_to_many(THREADS, dst, me * bytes, mine->src, bytes, HD_STORES_PLAIN);
+    } else {
+        hd_copy(other->dst, mine->src, bytes, HD_STORES_PLAIN);
+    }
+}
+
+static void pull(bench_t *bench, uint32_t me, bool to_both, size_t bytes) {
+    side_t *mine = &bench->side[me], *other = &bench->side[1 - me];
+    if (to_both) {
+        hd_copy(mine->dst + me * bytes, mine->src, bytes, HD_STORES_PLAIN);
+    }
+    hd_copy(mine->dst + (to_both ? (1 - me) * bytes : 0), other->src, bytes, HD_STORES_PLAIN);
+}
+
+/* Mine into my windows, the other's out of its windows, as soon as each may. */
+static void pass(bench_t *bench, uint32_t me, size_t most, size_t bytes) {
+    side_t *mine = &bench->side[me], *other = &bench->side[1 - me];
+    size_t share = bytes / 4, piece = share < LEAST_PIECE ? LEAST_PIECE
+                                      : share < most      ? share
+                                                          : most;
+    uint32_t all = (uint32_t)(bytes / piece), fed = 0, drained = 0, looks = 0;
+    /* relaxed: only this thread writes them; both sides' are the same between repetitions */
+    uint32_t before = atomic_load_explicit(&mine->filled, memory_order_relaxed);
+    while (fed < all || drained < all) {
+        /* acquire: it has read what was there */
+        uint32_t used = atomic_load_explicit(&other->emptied, memory_order_acquire) - before;
+        /* acquire: what it has written there */
+        uint32_t there = atomic_load_explicit(&other->filled, memory_order_acquire) - before;
+        if (there > drained) {
+            hd_copy(mine->dst + drained * piece, other->ring + drained % WINDOWS * most, piece,
+                    HD_STORES_PLAIN);
+            /* release: my reads */
+            atomic_store_explicit(&mine->emptied, before + ++drained, memory_order_release);
+        } else if (fed < all && fed - used < WINDOWS) {
+            hd_copy(mine->ring + fed % WINDOWS * most, mine->src + fed * piece, piece,
+                    HD_STORES_PLAIN);
+            /* release: the data */
+            atomic_store_explicit(&mine->filled, before + ++fed, memory_order_release);
         } else {
-            sched_yield();
+            relax(&looks);
         }
     }
 }
 
-static void move(bench_t *bench, uint32_t me, hd_pattern_t pattern, hd_direction_t direction,
-                 size_t bytes) {
-    side_t *mine = &bench->side[me], *other = &bench->side[1 - me];
-    size_t at = pattern == HD_PATTERN_SAME ? me * bytes : 0;
-    if (direction == HD_PUSHED) {
-        void *const dst[THREADS] = {mine->dst, other->dst};
-        if (pattern == HD_PATTERN_SAME) {
-            hd_copy_to_many(THREADS, dst, at, mine->src, bytes, HD_STORES_PLAIN);
-        } else {
-            hd_copy(other->dst, mine->src, bytes, HD_STORES_PLAIN);
-        }
-        return;
+/* The kernel may copy less at once than it was asked for, and that is no way then, either. */
+static void ask_kernel(bench_t *bench, uint32_t me, size_t bytes) {
+    side_t *mine = &bench->side[me];
+    struct iovec to = {mine->dst, bytes}, from = {bench->side[1 - me].src, bytes};
+    mine->refused |= process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)bytes;
+}
+
+static void move(bench_t *bench, uint32_t me, hd_profile_row_t row, size_t bytes) {
+    switch (row) {
+    case HD_EACH_PUSHED:
+    case HD_SAME_PUSHED:
+        push(bench, me, row == HD_SAME_PUSHED, bytes);
+        break;
+    case HD_EACH_PULLED:
+    case HD_SAME_PULLED:
+        pull(bench, me, row == HD_SAME_PULLED, bytes);
+        break;
+    case HD_FAR_BY_SHORT:
+    case HD_FAR_BY_LONG:
+        pass(bench, me, row == HD_FAR_BY_LONG ? HD_FAR_LONG : HD_FAR_SHORT, bytes);
+        break;
+    default:
+        ask_kernel(bench, me, bytes);
     }
-    if (pattern == HD_PATTERN_SAME) {
-        hd_copy(mine->dst + at, mine->src, bytes, HD_STORES_PLAIN);
-        at = (1 - me) * bytes;
-    }
-    hd_copy(mine->dst + at, other->src, bytes, HD_STORES_PLAIN);
 }
 
 static uint64_t read_all(const uint8_t *data, size_t bytes) {
@@ -94,31 +176,41 @@ static uint64_t read_all(const uint8_t *data, size_t bytes) {
 }
 
 /* One repetition. Returns its ticks. */
-static uint64_t repeat(bench_t *bench, uint32_t me, hd_pattern_t pattern, hd_direction_t direction,
-                       size_t bytes) {
+static uint64_t repeat(bench_t *bench, uint32_t me, hd_profile_row_t row, size_t bytes) {
     side_t *mine = &bench->side[me];
+    bool both = row == HD_SAME_PUSHED || row == HD_SAME_PULLED;
     memset(mine->src, (int)(mine->sum & 0x7f), bytes);
     meet(bench, me);
     uint64_t began = hd_ticks();
-    move(bench, me, pattern, direction, bytes);
+    move(bench, me, row, bytes);
     meet(bench, me);
-    mine->sum += read_all(mine->dst, pattern == HD_PATTERN_SAME ? THREADS * bytes : bytes);
+    mine->sum += read_all(mine->dst, both ? THREADS * bytes : bytes);
     mine->took = hd_ticks() - began;
     meet(bench, me);
     uint64_t other = bench->side[1 - me].took;
     return mine->took > other ? mine->took : other;
 }
 
-/* Both directions of one point, as often as the budget has it. */
-static void measure_point(bench_t *bench, uint32_t me, hd_pattern_t pattern, uint32_t size) {
-    static const double share = (double)BUDGET_US / 1e6 / (HD_PATTERNS * HD_PROFILE_SIZES);
-    uint64_t least[HD_DIRECTIONS] = {UINT64_MAX, UINT64_MAX}, began = hd_ticks(),
-             most = hd_seconds_to_ticks(share);
+static uint32_t ns_of(const bench_t *bench, hd_profile_row_t row, uint64_t ticks) {
+    double ns = hd_ticks_to_seconds(ticks) * 1e9;
+    bool refused = bench->side[0].refused || bench->side[1].refused;
+    return row == HD_FAR_BY_KERNEL && refused ? UINT32_MAX
+           : ns < 1                           ? 1
+           : ns > UINT32_MAX                  ? UINT32_MAX
+                                              : (uint32_t)ns;
+}
+
+/* All rows of a comparison at one size, as often as the budget has it. */
+static void measure_point(bench_t *bench, uint32_t me, uint32_t which, uint32_t size) {
+    static const double share = (double)BUDGET_US / 1e6 / (COMPARISONS * HD_PROFILE_SIZES);
+    hd_profile_row_t first = comparison[which].first, last = comparison[which].last;
+    uint64_t least[HD_PROFILE_ROWS], began = hd_ticks(), most = hd_seconds_to_ticks(share);
+    memset(least, 0xff, sizeof(least));
     /* relaxed, here and below: ordered by the meetings */
     for (uint32_t i = 0; !atomic_load_explicit(&bench->stop, memory_order_relaxed); i++) {
-        for (uint32_t d = 0; d < HD_DIRECTIONS; d++) {
-            uint64_t ticks = repeat(bench, me, pattern, (hd_direction_t)d, hd_profile_size(size));
-            least[d] = ticks < least[d] ? ticks : least[d];
+        for (hd_profile_row_t row = first; row <= last; row++) {
+            uint64_t ticks = repeat(bench, me, row, hd_profile_size(row, size));
+            least[row] = ticks < least[row] ? ticks : least[row];
         }
         if (me == 0 && i + 1 >= LEAST && hd_ticks() - began > most) {
             atomic_store_explicit(&bench->stop, true, memory_order_relaxed);
@@ -126,9 +218,8 @@ static void measure_point(bench_t *bench, uint32_t me, hd_pattern_t pattern, uin
         meet(bench, me);
     }
     meet(bench, me); /* both have seen it */
-    for (uint32_t d = 0; me == 0 && d < HD_DIRECTIONS; d++) {
-        double ns = hd_ticks_to_seconds(least[d]) * 1e9;
-        bench->out->ns[pattern][d][size] = ns < 1 ? 1 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
+    for (hd_profile_row_t row = first; me == 0 && row <= last; row++) {
+        bench->out->ns[row][size] = ns_of(bench, row, least[row]);
         atomic_store_explicit(&bench->stop, false, memory_order_relaxed);
     }
     meet(bench, me);
@@ -140,11 +231,12 @@ static void *run(void *arg) {
     side_t *mine = &bench->side[thread->me];
     bench->bound[thread->me] = hd_topo_bind_thread(hd_topo_get(), &mine->where) == UCC_OK;
     memset(mine->src, 1, LARGEST);
-    memset(mine->dst, 1, (size_t)THREADS * LARGEST);
+    memset(mine->dst, 1, LARGEST);
+    memset(mine->ring, 1, (size_t)WINDOWS * HD_FAR_LONG);
     meet(bench, thread->me);
-    for (uint32_t p = 0; bench->bound[0] && bench->bound[1] && p < HD_PATTERNS; p++) {
+    for (uint32_t which = 0; bench->bound[0] && bench->bound[1] && which < COMPARISONS; which++) {
         for (uint32_t size = 0; size < HD_PROFILE_SIZES; size++) {
-            measure_point(bench, thread->me, (hd_pattern_t)p, size);
+            measure_point(bench, thread->me, which, size);
         }
     }
     return NULL;
@@ -167,8 +259,9 @@ static bool furnish(bench_t *bench) {
     bool all = true;
     for (uint32_t i = 0; i < THREADS; i++) {
         bench->side[i].src = hd_alloc(HD_LINE, LARGEST);
-        bench->side[i].dst = hd_alloc(HD_LINE, (size_t)THREADS * LARGEST);
-        all = all && bench->side[i].src && bench->side[i].dst;
+        bench->side[i].dst = hd_alloc(HD_LINE, LARGEST);
+        bench->side[i].ring = hd_alloc(HD_LINE, (size_t)WINDOWS * HD_FAR_LONG);
+        all = all && bench->side[i].src && bench->side[i].dst && bench->side[i].ring;
     }
     return all;
 }
@@ -209,6 +302,7 @@ bool hd_profile_measure(hd_profile_t *out) {
     for (uint32_t i = 0; i < THREADS; i++) {
         hd_free(bench.side[i].src);
         hd_free(bench.side[i].dst);
+        hd_free(bench.side[i].ring);
     }
     out->origin = "measured";
     return measured;

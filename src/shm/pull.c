@@ -129,7 +129,7 @@ void hd_pull_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text) {
     } else if (!why) {
         hd_text_add(text, "far: windows (not by the kernel: not tried yet)");
     } else if (why == NEVER_WORTH_IT) {
-        hd_text_add(text, "far: windows (not by the kernel: PULL_MIN=inf)");
+        hd_text_add(text, "far: windows (not by the kernel: PULL_MIN is inf, or by the profile)");
     } else {
         const char *what = why == IS_ANOTHER ? "it has another pid here" : strerror(why);
         number = whom;

@@ -31,6 +31,11 @@ static size_t own_cache(const hd_topo_t *topo) {
     return own ? own : (size_t)1 << 20;
 }
 
+/* One of two processes lets the kernel copy half as many bytes (far.c). */
+static size_t pulled_from(const hd_crossovers_t *from) {
+    return from->kernel ? 2 * from->kernel : SIZE_MAX;
+}
+
 /* Larger groups stage less per endpoint: staging is O(n * depth), and n readers of one endpoint's
  * staging gain less from it. */
 void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
@@ -54,8 +59,10 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
         group->staging_slot = config->staging_min;
     }
     group->direct_above = config->direct_above;
-    group->pull_min = config->pull_min;
     group->crossovers = config->crossovers;
+    group->crossovers.piece = config->crossovers.piece > HD_FAR_SHORT ? HD_FAR_LONG : HD_FAR_SHORT;
+    group->pull_min = config->pull_min == (size_t)HD_CFG_AUTO ? pulled_from(&config->crossovers)
+                                                              : config->pull_min;
     group->near_above = (uint32_t)least(config->staged_max, staged);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
@@ -96,11 +103,14 @@ size_t hd_plan_push(size_t element) {
 
 /* A piece is short enough to be found in a cache, and long enough to be worth its window; where the
  * data are short, they are so many pieces that all have work. */
-size_t hd_far_window(const hd_call_t *call, uint32_t n) {
+size_t hd_far_window(const hd_group_t *group, const hd_call_t *call, uint32_t n) {
     const hd_coll_t *coll = &hd_coll[call->type];
+    size_t piece = group->crossovers.piece;
+    if (hd_far_is_by_pairs(coll)) {
+        piece = least(piece, hd_far_pair_bytes(group->mapping.n));
+    }
     size_t element = coll->reducing ? call->element : 1;
-    size_t grain = HD_LINE % element ? element : HD_LINE,
-           most = coll->prefix ? HD_FAR_PIECE / n : HD_FAR_PIECE;
+    size_t grain = HD_LINE % element ? element : HD_LINE, most = coll->prefix ? piece / n : piece;
     size_t share = coll->vector ? most : call->bytes / (2 * (size_t)n);
     size_t window = share < HD_FAR_LEAST ? HD_FAR_LEAST : share;
     window = window < most ? window : most;

@@ -34,9 +34,10 @@ TestSuite(profile, .init = make_folder, .fini = remove_folder);
 
 static hd_profile_t profile_of(const uint32_t pushed[4], const uint32_t pulled[4]) {
     hd_profile_t profile = {.machine = "a machine", .origin = "a test"};
-    for (uint32_t p = 0; p < HD_PATTERNS; p++) {
-        memcpy(profile.ns[p][HD_PUSHED], pushed, sizeof(profile.ns[p][HD_PUSHED]));
-        memcpy(profile.ns[p][HD_PULLED], pulled, sizeof(profile.ns[p][HD_PULLED]));
+    static const uint8_t is_other[HD_PROFILE_ROWS] = {
+        [HD_EACH_PULLED] = 1, [HD_SAME_PULLED] = 1, [HD_FAR_BY_KERNEL] = 1};
+    for (uint32_t row = 0; row < HD_PROFILE_ROWS; row++) {
+        memcpy(profile.ns[row], is_other[row] ? pulled : pushed, sizeof(profile.ns[row]));
     }
     return profile;
 }
@@ -62,7 +63,50 @@ Test(profile, has_the_crossover_by_which_all_sizes_together_take_the_least_time)
         hd_crossovers_t from = hd_profile_crossovers(&profile);
         cr_expect_eq(from.each, rows[i].from, "row %zu: %zu", i, from.each);
         cr_expect_eq(from.same, rows[i].from, "row %zu: %zu", i, from.same);
+        size_t far = rows[i].from > 1 ? 4 * rows[i].from : rows[i].from; /* of larger blocks */
+        far = rows[i].pushed[0] ? far : 64 << 10; /* as on the machine of the first measurements */
+        cr_expect_eq(from.kernel, far, "row %zu: %zu", i, from.kernel);
+        cr_expect_eq(from.piece, HD_FAR_SHORT, "row %zu: %zu", i, from.piece);
     }
+}
+
+Test(profile,
+     has_longer_windows_where_they_are_faster_in_all_and_the_kernel_where_it_is_than_those) {
+    hd_profile_t profile =
+        profile_of((uint32_t[]){100, 100, 100, 100}, (uint32_t[]){90, 90, 90, 90});
+    cr_expect_eq(hd_profile_crossovers(&profile).kernel, 1);
+    memcpy(profile.ns[HD_FAR_BY_LONG], (uint32_t[]){100, 100, 90, 80}, sizeof(profile.ns[0]));
+    hd_crossovers_t from = hd_profile_crossovers(&profile);
+    cr_expect_eq(from.piece, HD_FAR_LONG);
+    cr_expect_eq(from.kernel, 1, "%zu", from.kernel);
+    memcpy(profile.ns[HD_FAR_BY_LONG], (uint32_t[]){100, 90, 70, 60}, sizeof(profile.ns[0]));
+    cr_expect_eq(hd_profile_crossovers(&profile).kernel, 0);
+    memcpy(profile.ns[HD_FAR_BY_KERNEL],
+           (uint32_t[]){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}, sizeof(profile.ns[0]));
+    memcpy(profile.ns[HD_FAR_BY_LONG], (uint32_t[]){100, 120, 100, 80}, sizeof(profile.ns[0]));
+    from = hd_profile_crossovers(&profile);
+    cr_expect(from.piece == HD_FAR_LONG && from.kernel == 0);
+}
+
+/* Bytes that a group with those crossovers lets the kernel copy from, asked for `pull_min`. */
+static size_t pulled_from(size_t pull_min, size_t kernel) {
+    hd_group_config_t config = small_config();
+    config.pull_min = pull_min;
+    config.crossovers.kernel = kernel;
+    hd_group_t *group = hd_group_create(2, &config);
+    cr_assert(group);
+    size_t from = group->pull_min;
+    hd_home_unpin(&group->home);
+    return from;
+}
+
+Test(profile, says_from_which_block_on_the_kernel_copies_unless_pull_min_does) {
+    enum { KIB = 1024 };
+    cr_expect_eq(pulled_from((size_t)HD_CFG_AUTO, 64 * KIB), 128 * KIB);
+    cr_expect_eq(pulled_from((size_t)HD_CFG_AUTO, 1), 2);
+    cr_expect_eq(pulled_from((size_t)HD_CFG_AUTO, 0), SIZE_MAX);
+    cr_expect_eq(pulled_from(4 * KIB, 0), 4 * KIB);
+    cr_expect_eq(pulled_from(SIZE_MAX, 1), SIZE_MAX);
 }
 
 static void expect_plan(hd_crossovers_t from, uint8_t type, size_t bytes, bool in_place,
@@ -84,7 +128,8 @@ static void expect_plan(hd_crossovers_t from, uint8_t type, size_t bytes, bool i
 Test(profile, says_which_plans_pull) {
     describe_machine();
     enum { BLOCK = 1 << 20 };
-    hd_crossovers_t never = {0, 0}, always = {1, 1}, larger = {2 * BLOCK, 2 * BLOCK};
+    hd_crossovers_t never = {.each = 0}, always = {.each = 1, .same = 1},
+                    larger = {.each = 2 * BLOCK, .same = 2 * BLOCK};
     expect_plan(never, HD_ALLTOALL, BLOCK, false, "direct", false);
     expect_plan(always, HD_ALLTOALL, BLOCK, false, "pulled", true);
     expect_plan(larger, HD_ALLTOALL, BLOCK, false, "direct", false);
@@ -169,25 +214,25 @@ static void write_kept(const char *text) {
 
 Test(profile, whose_file_is_damaged_is_measured_anew) {
 #define ROWS_BUT_ONE                                                                               \
-    "heddle profile 1\nmachine a machine\neach pushed 1 2 3 4\neach pulled 1 2 3 4\nsame pushed "  \
-    "1 2 3 4\n"
+    "heddle profile 2\nmachine a machine\neach pushed 1 2 3 4\neach pulled 1 2 3 4\nsame pushed "  \
+    "1 2 3 4\nsame pulled 1 2 3 4\nfar windows 1 2 3 4\nfar long windows 1 2 3 4\n"
     static const char *const damaged[] = {
         "",
         "\n",
-        "heddle profile 2\nmachine a machine\n",
-        "heddle profile 1\n",
-        "heddle profile 1\nmachine \n",
-        "heddle profile 1\nmachine another\n",
+        "heddle profile 1\nmachine a machine\n",
+        "heddle profile 2\n",
+        "heddle profile 2\nmachine \n",
+        "heddle profile 2\nmachine another\n",
         ROWS_BUT_ONE,
-        ROWS_BUT_ONE "same pulled 1 2 3 4", /* its end is missing */
-        ROWS_BUT_ONE "same pulled 1 2 3\n",
-        ROWS_BUT_ONE "same pulled 1 2 3 4 5\n",
-        ROWS_BUT_ONE "same pulled 1 2 3 0\n",
-        ROWS_BUT_ONE "same pulled 1 2 3 -4\n",
-        ROWS_BUT_ONE "same pulled 1 2 3 4294967296\n",
-        ROWS_BUT_ONE "same pulled 1 2 3 99999999999999999999999\n",
-        ROWS_BUT_ONE "same pulled 1  2 3 4\n",
-        ROWS_BUT_ONE "same pushed 1 2 3 4\n",
+        ROWS_BUT_ONE "far kernel 1 2 3 4", /* its end is missing */
+        ROWS_BUT_ONE "far kernel 1 2 3\n",
+        ROWS_BUT_ONE "far kernel 1 2 3 4 5\n",
+        ROWS_BUT_ONE "far kernel 1 2 3 0\n",
+        ROWS_BUT_ONE "far kernel 1 2 3 -4\n",
+        ROWS_BUT_ONE "far kernel 1 2 3 4294967296\n",
+        ROWS_BUT_ONE "far kernel 1 2 3 99999999999999999999999\n",
+        ROWS_BUT_ONE "far kernel 1  2 3 4\n",
+        ROWS_BUT_ONE "far windows 1 2 3 4\n",
     };
     hd_profile_t profile = profile_for("a machine");
     const char *why = NULL;
@@ -202,7 +247,7 @@ Test(profile, whose_file_is_damaged_is_measured_anew) {
         cr_expect_eq(measured, 1, "%zu", i);
         cr_expect(hd_profile_read(kept(), "a machine", &profile, &why), "%zu: %s", i, why);
     }
-    write_kept(ROWS_BUT_ONE "same pulled 1 2 3 4\nand what a later version adds\n");
+    write_kept(ROWS_BUT_ONE "far kernel 1 2 3 4\nand what a later version adds\n");
     cr_expect(hd_profile_read(kept(), "a machine", &profile, &why), "%s", why);
 }
 
@@ -263,7 +308,7 @@ Test(profile, is_measured_by_one_of_several_processes) {
         cr_assert_geq(pid, 0);
         if (pid == 0) {
             hd_profile_t profile = profile_for("a machine");
-            _exit(!hd_profile_keep(&profile, measure_slowly) || profile.ns[0][HD_PULLED][0] != 1);
+            _exit(!hd_profile_keep(&profile, measure_slowly) || profile.ns[HD_EACH_PULLED][0] != 1);
         }
     }
     for (int i = 0; i < PROCESSES; i++) {
@@ -326,10 +371,10 @@ Test(profile, is_measured_where_there_are_two_cores) {
         return;
     }
     cr_assert(hd_profile_measure(&profile));
-    for (uint32_t i = 0; i < HD_PATTERNS * HD_DIRECTIONS * HD_PROFILE_SIZES; i++) {
-        uint32_t p = i / (HD_DIRECTIONS * HD_PROFILE_SIZES),
-                 d = i / HD_PROFILE_SIZES % HD_DIRECTIONS;
-        cr_expect_gt(profile.ns[p][d][i % HD_PROFILE_SIZES], 0, "%u", i);
+    for (uint32_t row = 0; row < HD_PROFILE_ROWS; row++) {
+        for (uint32_t i = 0; i < HD_PROFILE_SIZES; i++) {
+            cr_expect_gt(profile.ns[row][i], 0, "row %u, size %u", row, i);
+        }
     }
     const hd_profile_t *again = hd_profile_get(true);
     cr_expect_eq(again, hd_profile_get(true), "once in a process");

@@ -292,7 +292,7 @@ Test(processes, info_tells_of_processes_that_share_memory_what_is_near_and_what_
                 (const char *[]){"large data to process 0 (host ", "large data to process 2 (host ",
                                  ": near where all buffers lie in heaps (",
                                  " of its 1 mapped); far: windows (not by the kernel: "
-                                 "PULL_MIN=inf); not by xpmem: XPMEM=n\n",
+                                 "PULL_MIN is inf, or by the profile); not by xpmem: XPMEM=n\n",
                                  NULL}); /* how many are mapped by then, nobody says */
     expect_ways("HEDDLE_NODE=y HEDDLE_XPMEM=n", 2,
                 (const char *[]){") from process 1: near where all",
