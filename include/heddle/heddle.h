@@ -168,7 +168,9 @@ ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_
  *  The others may still finish the collectives in which it took part; what they start beyond these
  *  fails with UCC_ERR_NOT_FOUND, and the team with it.
  *      Teams that the program has made from the endpoint's own by calls of <ucc/api/ucc.h> live on,
- *  and its context with them, until the last of them is destroyed.
+ *  and its context with them, until the last of them is destroyed. So does the group, and its
+ *  progress thread: whoever destroys the last of its teams when all have left waits for that thread
+ *  to end, and should hold no lock then that its callbacks want.
  *      To leave twice is UCC_ERR_INVALID_PARAM, which is detected as long as somebody holds the
  *  group. It is not detected for an endpoint of a sub-team, whose memory is used again for the next
  *  sub-team: leave that once. */

@@ -14,8 +14,8 @@ enum {
     HD_EP_LEFT = 0x6e0dde0du
 };
 
-/* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it:
- * the last of them to leave destroys it, or whoever is just progressing it. */
+/* A context made for one endpoint of a group, and used by the sub-teams' endpoints made from it,
+ * and by teams: the last of them to go destroys it, or whoever is just progressing it. */
 typedef struct hd_own_context {
     heddle_group_t *group;
     ucc_context_h context;

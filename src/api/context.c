@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "net/net.h"
 #include "request/algorithm.h"
+#include "threads/callback.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -212,6 +213,7 @@ ucc_status_t ucc_context_destroy(ucc_context_h context) {
         return UCC_ERR_INVALID_PARAM;
     }
     context->magic = HD_DEAD_MAGIC;
+    hd_callback_forget(&context->runner);
     hd_context_part(context);
     hd_fork_forget(&context->fork_hook);
     atomic_fetch_sub_explicit(&context->lib->contexts, 1, memory_order_relaxed); /* a count */

@@ -19,7 +19,7 @@ enum { GROUP_MAGIC = 0x6e0d9a11u };
 
 struct heddle_group {
     uint32_t magic;
-    _Atomic uint32_t refs; /* the creator, and each endpoint that has joined */
+    _Atomic uint32_t refs; /* the creator, each endpoint that has joined, and each team */
     ucc_lib_h lib;
     hd_group_t *group;
     heddle_group_params_t params;
@@ -39,12 +39,6 @@ struct heddle_group {
     _Atomic bool stop;
     hd_fork_hook_t fork_hook; /* a child finds its copy unlocked, and without the thread */
 };
-
-static ucc_status_t create_context(ucc_lib_h lib, ucc_context_h *context) {
-    ucc_context_params_t params = {.mask = UCC_CONTEXT_PARAM_FIELD_TYPE,
-                                   .type = UCC_CONTEXT_SHARED};
-    return hd_api_create_context(lib, &params, NULL, false, context);
-}
 
 static void free_eps(heddle_ep_t *list) {
     while (list) {
@@ -98,29 +92,11 @@ static void release_group(heddle_group_t *g) {
 
 /* --- progress of all contexts ----------------------------------------------------------------- */
 
-static void release_context(hd_own_context_t *own);
-
-/* The teams that its owner has left its context to have gone. */
-static void take_back(void *arg) {
-    hd_own_context_t *own = arg;
-    heddle_group_t *g = own->group;
-    release_context(own);
-    release_group(g);
-}
-
-/* Where teams of the context are alive that the user has made, it is theirs: they have this
- * reference, and one to the group. */
 static void release_context(hd_own_context_t *own) {
     heddle_group_t *g = own->group;
     hd_lock(&g->lock);
-    bool handed_on = own->refs == 1 && hd_context_hand_on(own->context, take_back, own);
-    own->refs -= !handed_on;
-    bool last = own->refs == 0;
-    if (handed_on) {
-        /* relaxed: the caller has one */
-        atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
-    }
-    if (last && g->own) {
+    bool last = --own->refs == 0;
+    if (last) {
         g->own[own->index] = NULL;
     }
     hd_unlock(&g->lock);
@@ -128,6 +104,43 @@ static void release_context(hd_own_context_t *own) {
         ucc_context_destroy(own->context);
         hd_free(own);
     }
+}
+
+/* A team of a context, which the program may have made, and keep when all endpoints have left, has
+ * a reference to the group, and to the context where that is one endpoint's. */
+static void keep_group(void *group, bool one_more) {
+    heddle_group_t *g = group;
+    if (one_more) {
+        /* relaxed: the caller has one */
+        atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
+    } else {
+        release_group(g);
+    }
+}
+
+static void keep_context(void *context, bool one_more) {
+    hd_own_context_t *own = context;
+    heddle_group_t *g = own->group;
+    if (one_more) {
+        hd_lock(&g->lock);
+        own->refs++;
+        hd_unlock(&g->lock);
+    } else {
+        release_context(own);
+    }
+    keep_group(g, one_more);
+}
+
+static ucc_status_t create_context(ucc_lib_h lib, void (*keep)(void *kept_by, bool one_more),
+                                   void *kept_by, ucc_context_h *context) {
+    ucc_context_params_t params = {.mask = UCC_CONTEXT_PARAM_FIELD_TYPE,
+                                   .type = UCC_CONTEXT_SHARED};
+    ucc_status_t status = hd_api_create_context(lib, &params, NULL, false, context);
+    if (status == UCC_OK) {
+        (*context)->keep = keep;
+        (*context)->kept_by = kept_by;
+    }
+    return status;
 }
 
 static void release_pinned(void *own) {
@@ -304,7 +317,7 @@ static ucc_status_t make_lists(heddle_group_t *g) {
 static ucc_status_t furnish(heddle_group_t *g) {
     ucc_status_t status = make_lists(g);
     for (uint32_t i = 0; i < g->params.contexts && status == UCC_OK; i++) {
-        status = create_context(g->lib, &g->contexts[i]);
+        status = create_context(g->lib, keep_group, g, &g->contexts[i]);
     }
     status = status == UCC_OK ? give_memory(g) : status;
     return status == UCC_OK && g->params.progress_thread ? start_thread(g) : status;
@@ -420,11 +433,12 @@ static bool drives_schedules(ucc_context_h context, const char *caller) {
     return n != 0;
 }
 
-/* Would this group's contexts go with the caller's reference, though schedules run in them? */
-static bool is_needed(const heddle_group_t *g, const char *caller) {
+/* Would this group's contexts go with so many references of the caller's, though schedules run in
+ * them? */
+static bool is_needed(const heddle_group_t *g, uint32_t refs, const char *caller) {
     bool any = false;
     /* relaxed: who else would give up the last one at this moment, is told by the context */
-    if (atomic_load_explicit(&g->refs, memory_order_relaxed) > 1u + g->has_thread) {
+    if (atomic_load_explicit(&g->refs, memory_order_relaxed) > refs + g->has_thread) {
         return false;
     }
     for (uint32_t i = 0; g->contexts && i < g->params.contexts && !any; i++) {
@@ -434,7 +448,7 @@ static bool is_needed(const heddle_group_t *g, const char *caller) {
 }
 
 ucc_status_t heddle_group_destroy(heddle_group_t *group) {
-    if (!is_group(group, __func__) || is_needed(group, __func__)) {
+    if (!is_group(group, __func__) || is_needed(group, 1, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     dismiss(group);
@@ -453,7 +467,7 @@ static hd_own_context_t *make_context(heddle_group_t *g, uint32_t index) {
     own->group = g;
     own->index = index;
     own->refs = 1;
-    if (create_context(g->lib, &own->context) != UCC_OK) {
+    if (create_context(g->lib, keep_context, own, &own->context) != UCC_OK) {
         hd_free(own);
         return NULL;
     }
@@ -672,6 +686,7 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
         }
         return UCC_ERR_INVALID_PARAM;
     }
+    enum { REFS = 2 }; /* its own, and its team's */
     const hd_request_t *r = find_in_progress(ep);
     if (r && !hd_callback_refuses(__func__) && hd_group_poisoned(ep->team->group) != UCC_OK) {
         /* of a callback that left a blocking call, nobody else may ever look at what it left behind
@@ -685,7 +700,7 @@ ucc_status_t heddle_leave(heddle_ep_t *ep) {
         return UCC_ERR_INVALID_PARAM;
     }
     if (hd_team_is_needed(ep->team) || (is_alone(ep) && drives_schedules(ep->context, __func__)) ||
-        is_needed(ep->group, __func__)) {
+        is_needed(ep->group, REFS, __func__)) {
         return UCC_ERR_INVALID_PARAM;
     }
     take_leave(ep);

@@ -89,8 +89,7 @@ ucc_team_h hd_team_alloc(ucc_context_h *contexts, uint32_t n_contexts, int32_t *
     team->locked = team->thread_mode == UCC_THREAD_MULTIPLE || team->lib->debug_order;
     team->debug_order = team->lib->debug_order;
     for (uint32_t i = 0; i < team->n_contexts; i++) {
-        /* relaxed: a count for context_destroy, which the client orders after this */
-        atomic_fetch_add_explicit(&contexts[i]->teams, 1, memory_order_relaxed);
+        hd_context_keep(contexts[i]);
     }
     hd_fork_watch(&team->fork_hook, inherited);
     return team;

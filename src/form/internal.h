@@ -219,8 +219,8 @@ void hd_form_name_missing(const ucc_team_h team, hd_text_t *text);
 
 /* STEP_SHARE: goes on when all of the team's processes have its memory. */
 ucc_status_t hd_form_share(ucc_team_h team);
-/* Has the endpoint waited for other processes until the time-out (TIMEOUT)? Counts from its first
- * call, in STEP_SHARE or STEP_COMPLETE. */
+/* Has the endpoint waited for others until the time-out (TIMEOUT)? Counts from its first call, and
+ * once more when it is known who takes part in a split. */
 bool hd_form_has_waited(ucc_team_h team);
 /* For people, while it waits for processes to share memory with: which those are. */
 void hd_form_share_awaits(ucc_team_h team, hd_text_t *text);

@@ -297,19 +297,23 @@ static ucc_status_t split_by_birth(ucc_team_h team) {
     /* in this order: of a process that ended with the parent, the parent's failure counts */
     ucc_status_t status = hd_birth_status(f->birth), failed = hd_group_poisoned(f->parent);
     if (failed == UCC_OK && status == UCC_INPROGRESS) {
-        if (!hd_form_has_waited(team) || !hd_birth_fail(f->birth, UCC_ERR_TIMED_OUT)) {
+        if (!hd_form_has_waited(team)) {
             return status;
         }
         hd_error("team from a parent: not all endpoints have come within the time-out, which each "
                  "of the parent's %u has to, to take part or not",
                  f->parent->n);
         status = UCC_ERR_TIMED_OUT;
+        if (!hd_birth_fail(f->birth, status)) { /* they have meanwhile, and some may count on me */
+            tell_those_born(team, status);
+        }
     } else if (status < 0) {
         hd_error("team from a parent: another endpoint has failed to take part: %s",
                  ucc_status_string(status));
     }
     status = failed != UCC_OK ? failed : status;
     if (status == UCC_OK) {
+        f->since = 0; /* another wait begins */
         status = take_those_born(team);
         if (status != UCC_OK && !f->counted) {
             refuse_those_born(team, status);

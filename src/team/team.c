@@ -4,24 +4,19 @@
 
 #include "net/net.h"
 
-bool hd_context_hand_on(ucc_context_h context, void (*last_has_gone)(void *arg), void *arg) {
-    context->last_has_gone = last_has_gone;
-    context->handed_on_by = arg;
-    /* acq_rel: publishes these to whoever goes last; if there is nobody, takes in what all did */
-    uint32_t teams =
-        atomic_fetch_or_explicit(&context->teams, HD_CONTEXT_HANDED_ON, memory_order_acq_rel);
-    if ((teams & ~(uint32_t)HD_CONTEXT_HANDED_ON) == 0) {
-        atomic_store_explicit(&context->teams, 0, memory_order_relaxed); /* nobody else has it */
-        return false;
+void hd_context_keep(ucc_context_h context) {
+    /* relaxed, here and below: a count for ucc_context_destroy, which the client, or what keeps the
+     * context, orders after all of its teams */
+    atomic_fetch_add_explicit(&context->teams, 1, memory_order_relaxed);
+    if (context->keep) {
+        context->keep(context->kept_by, true);
     }
-    return true;
 }
 
 void hd_context_let_go(ucc_context_h context) {
-    /* acq_rel: what all teams did with the context happens before its end */
-    uint32_t teams = atomic_fetch_sub_explicit(&context->teams, 1, memory_order_acq_rel) - 1;
-    if (teams == HD_CONTEXT_HANDED_ON) {
-        context->last_has_gone(context->handed_on_by);
+    atomic_fetch_sub_explicit(&context->teams, 1, memory_order_relaxed);
+    if (context->keep) {
+        context->keep(context->kept_by, false);
     }
 }
 

@@ -82,10 +82,12 @@ struct ucc_context {
     /* the configuration's TUNE of tl/ucp, where it changes what calls mean (api/one_sided.c); else
      * NULL */
     char *tune;
-    _Atomic uint32_t teams; /* alive, as HD_CONTEXT_HANDED_ON says whose it is */
-    /* what is called when the last one goes that it was handed on to; constant since then */
-    void (*last_has_gone)(void *arg);
-    void *handed_on_by;
+    _Atomic uint32_t teams; /* alive */
+    /* of a group (heddle.h), which lives as long as any of its contexts' teams: told that there is
+     * one more, or one less, after which the context may be gone. NULL: of the client's own.
+     * Constant */
+    void (*keep)(void *kept_by, bool one_more);
+    void *kept_by;
     hd_lock_t offers_lock;
     struct hd_offer *offers; /* algorithms for teams that this context makes; under offers_lock */
     struct {
@@ -235,12 +237,8 @@ static inline bool hd_is_address(const void *p) {
 
 /* --- team.c ----------------------------------------------------------------------------------- */
 
-/* In a context's count of teams: its owner has gone before them. */
-enum { HD_CONTEXT_HANDED_ON = 1u << 30 };
-/* Its owner goes. True: there are teams that it lives for, of which the last one to go calls
- * last_has_gone(arg), which destroys it or takes it back; false: there are none. */
-bool hd_context_hand_on(ucc_context_h context, void (*last_has_gone)(void *arg), void *arg);
-/* One of its teams has gone. */
+/* It has one team more, or one less: then it may be gone. */
+void hd_context_keep(ucc_context_h context);
 void hd_context_let_go(ucc_context_h context);
 /* That of the library's configuration; the first call may take the time to measure it. */
 const hd_profile_t *hd_team_profile(ucc_lib_h lib);

@@ -160,11 +160,18 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) completing_t com
 /* On behalf of a completion callback that did not return: completes those that come after it. */
 static void go_on(hd_runner_t *runner, hd_task_t *finished) {
     hd_runner_forget_waiter(runner);
-    hd_complete_all(runner, finished);
-    hd_bell_ring(&runner->bell);
+    if (hd_complete_all(runner, finished)) {
+        hd_bell_ring(&runner->bell);
+    }
+}
+
+/* Has it destroyed the context of the runner that calls it? Too deep, nobody knows. */
+static bool has_destroyed(const completion_t *c) {
+    return c->depth < DEEPEST && !completing.entry[c->depth].runner;
 }
 
 static void end_completion(completion_t *c) {
+    bool destroyed = has_destroyed(c);
     completing.depth = c->depth;
     held = c->held;
     if (c->returned) {
@@ -172,7 +179,9 @@ static void end_completion(completion_t *c) {
         return;
     }
     hd_stall_help(false); /* whoever set that is being left, too */
-    go_on(c->runner, c->others);
+    if (!destroyed) {
+        go_on(c->runner, c->others);
+    }
     held = (held_t){0};
     if (c->held.release) {
         c->held.release(c->held.arg);
@@ -205,7 +214,15 @@ static void enter_completion(completion_t *c) {
     completing.depth = depth < DEEPEST ? depth + 1 : DEEPEST + 1;
 }
 
-__attribute__((noinline)) void hd_callback_complete(hd_runner_t *runner,
+void hd_callback_forget(const hd_runner_t *runner) {
+    for (uint32_t i = 0; i < completing.depth && i < DEEPEST; i++) {
+        if (completing.entry[i].runner == runner) {
+            completing.entry[i].runner = NULL;
+        }
+    }
+}
+
+__attribute__((noinline)) bool hd_callback_complete(hd_runner_t *runner,
                                                     ucc_coll_callback_t callback,
                                                     ucc_status_t status, hd_task_t *others) {
     __attribute__((cleanup(end_completion))) completion_t completion = {
@@ -215,6 +232,7 @@ __attribute__((noinline)) void hd_callback_complete(hd_runner_t *runner,
     held = (held_t){0};
     callback.cb(callback.data, status);
     completion.returned = true;
+    return has_destroyed(&completion);
 }
 
 bool hd_callback_holds(const hd_runner_t *runner) {
@@ -224,7 +242,7 @@ bool hd_callback_holds(const hd_runner_t *runner) {
 
 bool hd_callback_is_in(const hd_runner_t *runner) {
     bool found = completing.depth > DEEPEST || hd_callback_holds(runner);
-    for (uint32_t i = 0; i < completing.depth && !found; i++) {
+    for (uint32_t i = 0; i < completing.depth && !found; i++) { /* NULL: destroyed */
         found = completing.entry[i].runner == runner;
     }
     return found;

@@ -246,8 +246,9 @@ static inline __attribute__((always_inline)) bool round_of(hd_runner_t *runner, 
         if (enlisted) { /* the clients' callbacks may do anything */
             hd_runner_rise();
         }
-        hd_complete_all(runner, finished);
-        hd_bell_ring(&runner->bell);
+        if (hd_complete_all(runner, finished)) {
+            hd_bell_ring(&runner->bell);
+        }
         return true;
     }
     if (enlisted) { /* it gives its processor up by sleeping */

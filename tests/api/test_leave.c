@@ -6,8 +6,10 @@
 #include <heddle/heddle.h>
 #include <heddle/schedule.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static char lines[4096];
 
@@ -330,8 +332,10 @@ static void sum(ucc_team_h team[2], ucc_context_h context[2]) {
 }
 
 /* Which of the two endpoints, the team and the group go first: all orders. */
-static void leave_in_order(bool group_first, bool progress_thread, uint32_t left_before) {
-    heddle_group_params_t params = {.endpoints = 2, .progress_thread = progress_thread};
+static void leave_in_order(bool group_first, bool progress_thread, uint32_t left_before,
+                           uint32_t contexts) {
+    heddle_group_params_t params = {
+        .endpoints = 2, .progress_thread = progress_thread, .contexts = contexts};
     heddle_group_t *group;
     heddle_ep_t *ep[2];
     ucc_team_h team[2], second[2];
@@ -368,7 +372,123 @@ static void leave_in_order(bool group_first, bool progress_thread, uint32_t left
 
 /* AddressSanitizer says whether all is given back. */
 Test(leave, teams_that_the_program_has_made_live_on_with_their_contexts) {
-    for (uint32_t i = 0; i < 12; i++) {
-        leave_in_order(i & 1, i >> 1 & 1, i / 4);
+    for (uint32_t i = 0; i < 36; i++) {
+        leave_in_order(i & 1, i >> 1 & 1, i / 4 % 3, i / 12);
+    }
+}
+
+/* --- whose callbacks are called meanwhile --- */
+
+typedef struct last {
+    ucc_team_h team;
+    bool called;
+    sem_t entered, may_go;
+} last_t;
+
+static ucc_coll_req_h post_barrier(ucc_team_h team, ucc_coll_callback_t callback) {
+    ucc_coll_args_t args = {
+        .mask = UCC_COLL_ARGS_FIELD_CB, .coll_type = UCC_COLL_TYPE_BARRIER, .cb = callback};
+    ucc_coll_req_h request;
+    must(ucc_collective_init(&args, &request, team), "ucc_collective_init");
+    must(ucc_collective_post(request), "ucc_collective_post");
+    return request;
+}
+
+/* All of both but what the program has made is given up: the first one's barrier calls back, the
+ * second one's is over, and its team gone. */
+static void leave_last(bool progress_thread, void (*call)(void *arg, ucc_status_t status),
+                       last_t *last, ucc_context_h *context) {
+    heddle_group_params_t params = {.endpoints = 2, .progress_thread = progress_thread};
+    heddle_group_t *group;
+    heddle_ep_t *ep[2];
+    ucc_team_h team[2];
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    for (uint32_t i = 0; i < 2; i++) {
+        must(heddle_join(group, i, &ep[i]), "heddle_join");
+    }
+    *context = heddle_ep_context(ep[0]);
+    derive(ep, team);
+    last->team = team[0];
+    (void)post_barrier(team[0], (ucc_coll_callback_t){call, last});
+    ucc_coll_req_h other = post_barrier(team[1], (ucc_coll_callback_t){0});
+    deadline_t deadline = deadline_start("a barrier");
+    while (ucc_collective_test(other) == UCC_INPROGRESS) {
+        must(ucc_context_progress(heddle_ep_context(ep[1])), "ucc_context_progress");
+        deadline_poll(&deadline);
+    }
+    must(ucc_collective_finalize(other), "ucc_collective_finalize");
+    must(ucc_team_destroy(team[1]), "ucc_team_destroy");
+    if (progress_thread) {
+        cr_assert_eq(sem_wait(&last->entered), 0);
+    }
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    must(heddle_leave(ep[1]), "heddle_leave");
+    must(heddle_leave(ep[0]), "heddle_leave");
+}
+
+static void destroy_last(void *arg, ucc_status_t status) {
+    last_t *last = arg;
+    cr_expect_eq(status, UCC_OK);
+    last->called = true;
+    must(ucc_team_destroy(last->team), "ucc_team_destroy");
+}
+
+/* With it go the context that calls it, the group and the library. */
+Test(leave, a_callback_may_destroy_the_last_team) {
+    last_t last = {.called = false};
+    ucc_context_h context;
+    leave_last(false, destroy_last, &last, &context);
+    cr_assert_not(last.called);
+    deadline_t deadline = deadline_start("a callback");
+    while (!last.called) {
+        must(ucc_context_progress(context), "ucc_context_progress");
+        deadline_poll(&deadline);
+    }
+    cr_expect_str_empty(lines);
+}
+
+static void destroy_and_throw(void *arg, ucc_status_t status) {
+    destroy_last(arg, status);
+    pthread_exit(NULL);
+}
+
+static void *progress(void *arg) {
+    while (ucc_context_progress(arg) == UCC_OK) {
+    }
+    return NULL;
+}
+
+Test(leave, a_callback_may_destroy_the_last_team_and_end_its_thread) {
+    last_t last = {.called = false};
+    ucc_context_h context;
+    pthread_t thread;
+    leave_last(false, destroy_and_throw, &last, &context);
+    cr_assert_eq(pthread_create(&thread, NULL, progress, context), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert(last.called);
+    cr_expect_str_empty(lines);
+}
+
+static void stay(void *arg, ucc_status_t status) {
+    last_t *last = arg;
+    cr_expect_eq(status, UCC_OK);
+    sem_post(&last->entered);
+    sem_wait(&last->may_go);
+}
+
+/* It has the context in hand as the last endpoint leaves, and as the last team goes. */
+Test(leave, a_team_lives_on_while_the_progress_thread_is_in_its_callback) {
+    for (uint32_t i = 0; i < 20; i++) {
+        last_t last = {.called = false};
+        ucc_context_h context;
+        cr_assert_eq(sem_init(&last.entered, 0, 0), 0);
+        cr_assert_eq(sem_init(&last.may_go, 0, 0), 0);
+        leave_last(true, stay, &last, &context);
+        sem_post(&last.may_go);
+        if (i % 2) { /* it may have gone on, and given the context back */
+            usleep(1000);
+        }
+        must(ucc_team_destroy(last.team), "ucc_team_destroy");
+        cr_expect_str_empty(lines);
     }
 }
