@@ -27,10 +27,12 @@ struct hd_kin {
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
     bool found, ahead, watched, of_node;
-    hd_obstacle_t obstacle; /* when it has failed */
-    _Atomic bool is_scope;  /* nobody joins its group: others are formed there */
-    uint32_t leader;        /* from whom it is fetched */
-    hd_birth_t *birth;      /* in the scope; NULL: there is none (any more) */
+    bool shares;            /* its processes have too few processors for all endpoints */
+    hd_obstacle_t obstacle; /* when it has failed; `culprit` is the process that it names */
+    uint32_t culprit;
+    _Atomic bool is_scope; /* nobody joins its group: others are formed there */
+    uint32_t leader;       /* from whom it is fetched */
+    hd_birth_t *birth;     /* in the scope; NULL: there is none (any more) */
     bool said;
     bool late;         /* it has failed when others may count on the group, or without a birth */
     hd_group_t *group; /* until it ends */
@@ -185,7 +187,7 @@ static ucc_status_t see_birth(const hd_kin_t *kin) {
     }
     hd_error("a team of %u can't be made of those that are left: others agree without it",
              kin->span->n);
-    (void)hd_birth_fail(kin->birth, UCC_ERR_NOT_FOUND);
+    (void)hd_birth_fail(kin->birth, kin->span->mine, UCC_ERR_NOT_FOUND);
     return hd_birth_status(kin->birth);
 }
 
@@ -424,6 +426,9 @@ static void unref(hd_kin_t *kin) {
     if (kin->node) {
         hd_node_leave(kin->node);
     }
+    if (kin->shares) {
+        hd_processor_share(false);
+    }
     pthread_mutex_destroy(&kin->lock);
     hd_origin_drop(kin->origin);
     hd_origins_drop(kin->agreements);
@@ -443,7 +448,7 @@ static void end_birth(hd_kin_t *kin, ucc_status_t status) {
     if (!kin->said) {
         hd_birth_say(kin->scope, kin->birth, kin->span->mine, status, true);
     } else if (status != UCC_OK) {
-        kin->late |= !hd_birth_fail(kin->birth, status);
+        kin->late |= !hd_birth_fail(kin->birth, kin->span->mine, status);
     }
     kin->said = true;
     hd_birth_leave(kin->scope, kin->birth, kin->span->mine);
@@ -554,6 +559,7 @@ static ucc_status_t offer(hd_kin_t *kin) {
 static void note_obstacle(hd_kin_t *kin, uint32_t p, hd_node_state_t state) {
     kin->obstacle = (hd_obstacle_t){
         .kind = HD_OBSTACLE_MEMORY, .state = (uint8_t)state, .whom = kin->process[p].number};
+    kin->culprit = p;
 }
 
 static ucc_status_t meet(hd_kin_t *kin) {
@@ -722,6 +728,7 @@ static ucc_status_t hear(hd_kin_t *kin) {
     }
     if (status < 0 && hd_birth_status(kin->birth) < 0 && kin->obstacle.kind == HD_OBSTACLE_NONE) {
         kin->obstacle.kind = HD_OBSTACLE_OTHERS;
+        kin->culprit = hd_birth_culprit(kin->birth);
     }
     if (status < 0 || (status == UCC_OK && !kin->ahead)) {
         end_birth(kin, status);
@@ -760,7 +767,7 @@ static ucc_status_t lose_patience(hd_kin_t *kin) {
 
 /* Process p: as the scope knows it; without one, by what the kernel says of its connection, which
  * leads to a process of this host. */
-static void say_process(const hd_kin_t *kin, uint32_t p, hd_text_t *text) {
+static hd_who_t who_of(const hd_kin_t *kin, uint32_t p) {
     hd_who_t who = hd_who_am_i();
     const hd_kin_t *scope = kin->scope ? kin_of(kin->scope) : NULL;
     uint32_t q = 0, number;
@@ -773,6 +780,11 @@ static void say_process(const hd_kin_t *kin, uint32_t p, hd_text_t *text) {
     if (scope && q < scope->span->processes) {
         (void)hd_who_of(kin->scope, q, &who, &number);
     }
+    return who;
+}
+
+static void say_process(const hd_kin_t *kin, uint32_t p, hd_text_t *text) {
+    hd_who_t who = who_of(kin, p);
     hd_told_say_process(text, kin->process[p].number, &who, hd_node_peer_state(kin->peer[p]));
 }
 
@@ -825,6 +837,21 @@ hd_obstacle_t hd_kin_obstacle(const hd_kin_t *kin) {
     return kin && kin->obstacle.kind ? kin->obstacle : none;
 }
 
+void hd_kin_say_why(hd_kin_t *kin, hd_text_t *text) {
+    uint32_t p = kin->culprit;
+    pthread_mutex_lock(&kin->lock);
+    bool memory = kin->obstacle.kind == HD_OBSTACLE_MEMORY;
+    bool known = memory || kin->obstacle.kind == HD_OBSTACLE_OTHERS;
+    if (known && p < kin->span->processes && kin->peer[p]) {
+        hd_who_t who = who_of(kin, p);
+        hd_text_add(text, "; process %u (host %s, pid %u) %s", kin->process[p].number, who.host,
+                    who.pid,
+                    memory ? hd_node_describe((hd_node_state_t)kin->obstacle.state)
+                           : "could not, and says why");
+    }
+    pthread_mutex_unlock(&kin->lock);
+}
+
 bool hd_kin_all_lack(const hd_kin_t *kin) {
     return !kin->late;
 }
@@ -832,6 +859,10 @@ bool hd_kin_all_lack(const hd_kin_t *kin) {
 hd_group_t *hd_kin_found(hd_kin_t *kin) {
     hd_assert(kin->status == UCC_OK && !kin->found);
     kin->found = true;
+    kin->shares = kin->span->n > hd_topo_n_pus(hd_topo_get());
+    if (kin->shares) {
+        hd_processor_share(true);
+    }
     if (kin->scope && !kin->birth && kin_of(kin->scope)->of_node) {
         leave_scope(kin);
     }

@@ -65,6 +65,8 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
 ucc_status_t hd_kin_test(hd_kin_t *kin);
 /* For people, while it is UCC_INPROGRESS: for which processes this one waits. */
 void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text);
+/* After an error, for people: "; " and whose fault it was, as far as this process knows. */
+void hd_kin_say_why(hd_kin_t *kin, hd_text_t *text);
 /* After an error, with a scope: do all of the others hear that there will be no group, before they
  * count on it? Then they can do without, together. */
 bool hd_kin_all_lack(const hd_kin_t *kin);

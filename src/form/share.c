@@ -66,6 +66,7 @@ static bool does_without(hd_forming_t *f, const hd_kin_t *kin) {
 
 ucc_status_t hd_form_share(ucc_team_h team) {
     hd_forming_t *f = team->forming;
+    hd_text_t why = {0};
     ucc_status_t failed = hd_form_meeting_status(team);
     if (failed != UCC_OK) {
         return failed;
@@ -78,8 +79,12 @@ ucc_status_t hd_form_share(ucc_team_h team) {
         f->roll.together = !f->node_span;
         f->step = STEP_MEET;
     } else if (status == UCC_INPROGRESS && hd_form_has_waited(team)) {
+        hd_text_add(&why, "; not yet by ");
+        hd_kin_awaits(kin, &why);
         hd_kin_fail(kin, UCC_ERR_TIMED_OUT);
         status = UCC_ERR_TIMED_OUT;
+    } else if (status < 0 && kin) {
+        hd_kin_say_why(kin, &why);
     }
     if (status < 0) {
         failed = hd_form_meeting_status(team); /* of which another process may have heard first */
@@ -87,8 +92,8 @@ ucc_status_t hd_form_share(ucc_team_h team) {
             return UCC_OK;
         }
         status = failed != UCC_OK ? failed : status;
-        hd_error("a team of %u in several processes can't be made here: %s", team->n,
-                 ucc_status_string(status));
+        hd_error("a team of %u in several processes can't be made here: %s%s", team->n,
+                 ucc_status_string(status), why.line);
     }
     return status;
 }

@@ -292,6 +292,17 @@ static void tell_those_born(ucc_team_h team, ucc_status_t why) {
     }
 }
 
+/* UINT32_MAX: which endpoint's, is not known. */
+static void say_failure(uint32_t culprit, ucc_status_t status) {
+    if (culprit == UINT32_MAX) {
+        hd_error("team from a parent: another endpoint has failed to take part: %s",
+                 ucc_status_string(status));
+    } else {
+        hd_error("team from a parent: endpoint %u of the parent's has failed to take part: %s",
+                 culprit, ucc_status_string(status));
+    }
+}
+
 static ucc_status_t split_by_birth(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     /* in this order: of a process that ended with the parent, the parent's failure counts */
@@ -304,12 +315,12 @@ static ucc_status_t split_by_birth(ucc_team_h team) {
                  "of the parent's %u has to, to take part or not",
                  f->parent->n);
         status = UCC_ERR_TIMED_OUT;
-        if (!hd_birth_fail(f->birth, status)) { /* they have meanwhile, and some may count on me */
+        if (!hd_birth_fail(f->birth, f->in_parent,
+                           status)) { /* they have meanwhile, and some may count on me */
             tell_those_born(team, status);
         }
     } else if (status < 0) {
-        hd_error("team from a parent: another endpoint has failed to take part: %s",
-                 ucc_status_string(status));
+        say_failure(hd_birth_culprit(f->birth), status);
     }
     status = failed != UCC_OK ? failed : status;
     if (status == UCC_OK) {
@@ -320,7 +331,7 @@ static ucc_status_t split_by_birth(ucc_team_h team) {
         }
     }
     if (status != UCC_OK) {
-        (void)hd_birth_fail(f->birth, status);
+        (void)hd_birth_fail(f->birth, f->in_parent, status);
     }
     leave_birth(team);
     return status;
@@ -358,7 +369,7 @@ ucc_status_t hd_form_split(ucc_team_h team) {
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     if (hd_kin_span(f->parent)) {
-        if (f->birth && !hd_birth_fail(f->birth, why)) {
+        if (f->birth && !hd_birth_fail(f->birth, f->in_parent, why)) {
             tell_those_born(team, why);
         }
         if (f->birth) {

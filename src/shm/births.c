@@ -25,6 +25,7 @@ struct hd_birth {
     uint32_t expected;           /* participants */
     _Atomic uint32_t came, left; /* participants, each counted once */
     _Atomic int32_t failed;      /* UCC_OK, or the first reason for which one of them can't */
+    _Atomic uint32_t culprit;    /* 1 + that one, soon after; 0: not told yet */
     _Atomic uint32_t leader;     /* 1 + the participant that leads; 0: none yet */
     _Atomic uint64_t next;       /* in its list; 0: the last */
     /* a bit per participant that has said something; then one per participant that takes part; then
@@ -148,13 +149,22 @@ hd_birth_t *hd_birth_come(hd_group_t *group, const uint64_t name[2], uint32_t ex
     return offset ? at(group, offset) : NULL;
 }
 
-bool hd_birth_fail(hd_birth_t *birth, ucc_status_t why) {
+bool hd_birth_fail(hd_birth_t *birth, uint32_t me, ucc_status_t why) {
     int32_t none = UCC_OK;
     /* seq_cst, both: either I see the last one that has said something, or whoever has seen that
      * one sees the failure */
     bool first = atomic_compare_exchange_strong_explicit(
         &birth->failed, &none, (int32_t)why, memory_order_seq_cst, memory_order_seq_cst);
+    if (first) {
+        /* relaxed: for people */
+        atomic_store_explicit(&birth->culprit, me + 1, memory_order_relaxed);
+    }
     return !first || atomic_load_explicit(&birth->came, memory_order_seq_cst) < birth->expected;
+}
+
+uint32_t hd_birth_culprit(const hd_birth_t *birth) {
+    /* relaxed: for people */
+    return atomic_load_explicit(&birth->culprit, memory_order_relaxed) - 1;
 }
 
 uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me) {
@@ -169,7 +179,7 @@ void hd_birth_say(const hd_group_t *group, hd_birth_t *birth, uint32_t me, ucc_s
                   bool in) {
     _Atomic uint64_t *takes_part = &birth->said[words_of(group)];
     if (status != UCC_OK) {
-        (void)hd_birth_fail(birth, status);
+        (void)hd_birth_fail(birth, me, status);
     }
     /* relaxed, both: handed on by the count */
     atomic_fetch_or_explicit(&takes_part[me / 64], (uint64_t)in << (me % 64), memory_order_relaxed);

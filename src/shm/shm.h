@@ -78,10 +78,12 @@ uint32_t hd_birth_leader(hd_birth_t *birth, uint32_t me);
 /* Participant `me` takes part or does not, or can't, for this reason. */
 void hd_birth_say(const hd_group_t *group, hd_birth_t *birth, uint32_t me, ucc_status_t status,
                   bool in);
-/* Also after that: nothing can come of it. False: too late: all have said that they take part, and
+/* Also after that: nothing can come of it, since participant `me` can't go on. False: too late: all have said that they take part, and
  * some may have read that. (Where another participant has failed first, that is the other's
  * matter.) */
-bool hd_birth_fail(hd_birth_t *birth, ucc_status_t why);
+bool hd_birth_fail(hd_birth_t *birth, uint32_t me, ucc_status_t why);
+/* For people: whose failure was the first; UINT32_MAX: nobody's, or it has not said so yet. */
+uint32_t hd_birth_culprit(const hd_birth_t *birth);
 /* UCC_INPROGRESS: not all have said so yet; UCC_OK: all have; else the first failure. */
 ucc_status_t hd_birth_status(const hd_birth_t *birth);
 /* After UCC_OK: does participant i take part? */

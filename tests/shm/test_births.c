@@ -58,8 +58,10 @@ Test(births, are_found_by_who_comes_when_the_others_have_failed_and_left) {
     hd_birth_leave(two.group[0], early, 0);
     hd_birth_t *late = hd_birth_come(two.group[1], name, 2);
     cr_expect_eq(hd_birth_status(late), UCC_ERR_NO_MEMORY);
-    cr_expect(hd_birth_fail(late, UCC_ERR_IO_ERROR)); /* the first cause stays */
+    cr_expect_eq(hd_birth_culprit(late), 0);
+    cr_expect(hd_birth_fail(late, 1, UCC_ERR_IO_ERROR)); /* the first cause stays */
     cr_expect_eq(hd_birth_status(late), UCC_ERR_NO_MEMORY);
+    cr_expect_eq(hd_birth_culprit(late), 0);
     hd_birth_say(two.group[1], late, 1, UCC_OK, true);
     hd_birth_leave(two.group[1], late, 1);
     /* it was given back: the next of that name is a new one */
@@ -79,7 +81,8 @@ Test(births, count_each_participant_once) {
     hd_birth_t *same = hd_birth_come(two.group[1], name, 2);
     hd_birth_say(two.group[1], same, 1, UCC_OK, true);
     cr_expect_eq(hd_birth_status(same), UCC_OK);
-    cr_expect(!hd_birth_fail(birth, UCC_ERR_NOT_FOUND), "some may have read that all come");
+    cr_expect_eq(hd_birth_culprit(same), UINT32_MAX);
+    cr_expect(!hd_birth_fail(birth, 1, UCC_ERR_NOT_FOUND), "some may have read that all come");
     small_pair_close(two);
 }
 
