@@ -52,8 +52,8 @@ static void free_group(heddle_group_t *g) {
     g->magic = HD_DEAD_MAGIC;
     hd_fork_forget(&g->fork_hook);
     for (uint32_t i = 0; g->contexts && i < g->params.contexts; i++) {
-        if (g->contexts[i]) {
-            ucc_context_destroy(g->contexts[i]);
+        if (g->contexts[i] && ucc_context_destroy(g->contexts[i]) != UCC_OK) {
+            g->contexts[i]->keep = NULL; /* it drives a schedule: nobody's now */
         }
     }
     if (g->group) {
@@ -101,7 +101,9 @@ static void release_context(hd_own_context_t *own) {
     }
     hd_unlock(&g->lock);
     if (last) {
-        ucc_context_destroy(own->context);
+        if (ucc_context_destroy(own->context) != UCC_OK) { /* it drives a schedule: nobody's now */
+            own->context->keep = NULL;
+        }
         hd_free(own);
     }
 }

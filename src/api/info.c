@@ -121,16 +121,10 @@ static ucc_status_t print_plans_where(FILE *out, uint32_t n, const hd_group_conf
     return status;
 }
 
-static ucc_status_t print_plans(FILE *out, uint32_t n) {
-    ucc_lib_params_t params = {0};
-    ucc_lib_h lib;
-    ucc_status_t status = ucc_init(&params, NULL, &lib);
-    if (status != UCC_OK) {
-        return status;
-    }
+static ucc_status_t print_plans(ucc_lib_h lib, FILE *out, uint32_t n) {
     hd_group_config_t config = hd_team_group_config(lib, UCC_NO_SYNC_COLLECTIVES, 1);
     uint32_t *counts = hd_alloc(HD_LINE, n * sizeof(*counts)); /* an element for each */
-    status = counts ? UCC_OK : UCC_ERR_NO_MEMORY;
+    ucc_status_t status = counts ? UCC_OK : UCC_ERR_NO_MEMORY;
     for (uint32_t i = 0; counts && i < n; i++) {
         counts[i] = 1;
     }
@@ -141,45 +135,36 @@ static ucc_status_t print_plans(FILE *out, uint32_t n) {
         status = print_plans_where(out, n, &config, false, counts);
     }
     hd_free(counts);
-    ucc_finalize(lib);
     return status;
 }
 
-static ucc_status_t print_profile(FILE *out) {
-    ucc_lib_params_t params = {0};
-    ucc_lib_h lib;
-    ucc_status_t status = ucc_init(&params, NULL, &lib);
-    if (status == UCC_OK) {
-        hd_profile_print(hd_team_profile(lib), out);
-        fputc('\n', out);
-        ucc_finalize(lib);
-    }
-    return status;
+static ucc_status_t print_profile(ucc_lib_h lib, FILE *out, uint32_t n) {
+    (void)n;
+    hd_profile_print(hd_profile_of(&lib->profile), out);
+    fputc('\n', out);
+    return UCC_OK;
 }
 
 /* Among so many processes. */
-static ucc_status_t print_net(FILE *out, uint32_t n) {
+static ucc_status_t print_net(ucc_lib_h lib, FILE *out, uint32_t n) {
+    hd_net_print_plans(lib->config, n, out);
+    hd_flight_print_cuts(out);
+    return UCC_OK;
+}
+
+static ucc_status_t print_gpus(ucc_lib_h lib, FILE *out, uint32_t n) {
+    ucc_status_t status = hd_gpu_print(out, n);
+    return status == UCC_OK ? hd_device_print_plans(lib, n, out) : status;
+}
+
+/* What a library finds where it is begun: its configuration, GPUs where HEDDLE_GPU says so. */
+static ucc_status_t print_of_library(ucc_status_t (*print)(ucc_lib_h lib, FILE *out, uint32_t n),
+                                     FILE *out, uint32_t n) {
     ucc_lib_params_t params = {0};
     ucc_lib_h lib;
     ucc_status_t status = ucc_init(&params, NULL, &lib);
     if (status == UCC_OK) {
-        hd_net_print_plans(lib->config, n, out);
-        hd_flight_print_cuts(out);
-        ucc_finalize(lib);
-    }
-    return status;
-}
-
-static ucc_status_t print_gpus(FILE *out, uint32_t n) {
-    ucc_lib_params_t params = {0};
-    ucc_lib_h lib;
-    ucc_status_t status =
-        ucc_init(&params, NULL, &lib); /* which has GPUs where HEDDLE_GPU says so */
-    if (status == UCC_OK) {
-        status = hd_gpu_print(out, n);
-        if (status == UCC_OK) {
-            status = hd_device_print_plans(lib, n, out);
-        }
+        status = print(lib, out, n);
         ucc_finalize(lib);
     }
     return status;
@@ -316,15 +301,18 @@ ucc_status_t heddle_info_print(FILE *stream, uint64_t flags, uint32_t endpoints)
         }
         fputc('\n', stream);
     }
-    ucc_status_t status = flags & HEDDLE_INFO_PROFILE ? print_profile(stream) : UCC_OK;
+    ucc_status_t status = UCC_OK;
+    if (flags & HEDDLE_INFO_PROFILE) {
+        status = print_of_library(print_profile, stream, n);
+    }
     if (status == UCC_OK && flags & HEDDLE_INFO_PLANS) {
-        status = print_plans(stream, n);
+        status = print_of_library(print_plans, stream, n);
     }
     if (status == UCC_OK && flags & HEDDLE_INFO_NET) {
-        status = print_net(stream, endpoints ? endpoints : 2);
+        status = print_of_library(print_net, stream, endpoints ? endpoints : 2);
     }
     if (status == UCC_OK && flags & HEDDLE_INFO_GPUS) {
-        status = print_gpus(stream, n);
+        status = print_of_library(print_gpus, stream, n);
     }
     return status;
 }

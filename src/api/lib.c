@@ -85,17 +85,13 @@ static ucc_status_t take_config(ucc_lib_h lib, const ucc_lib_config_h config) {
     lib->gpu_copy_min = hd_config_size(c, HD_CFG_LIB_GPU_COPY_MIN);
     lib->gpu_partial_min = hd_config_size(c, HD_CFG_LIB_GPU_PARTIAL_MIN);
     lib->timeout = hd_stall_ticks(hd_config_double(c, HD_CFG_LIB_TIMEOUT));
-    const char *profile = hd_config_string(c, HD_CFG_LIB_PROFILE);
-    lib->profile_again = strcmp(profile, "measure") == 0;
-    return hd_profile_parse(profile, &lib->profile, &lib->profile_owned);
+    return hd_profile_parse(hd_config_string(c, HD_CFG_LIB_PROFILE), &lib->profile);
 }
 
 static void release(ucc_lib_h lib) {
     hd_config_release(lib->config);
     free(lib->own_prefix);
-    if (lib->profile_owned) {
-        hd_free((void *)(uintptr_t)lib->profile);
-    }
+    hd_profile_forget(&lib->profile);
     hd_free(lib);
 }
 

@@ -580,8 +580,7 @@ static ucc_status_t come(hd_kin_t *kin, hd_group_t *scope) {
     hd_home_pin(&scope->home);
     kin->birth = hd_birth_come(scope, name, kin->span->processes);
     kin->late = !kin->birth;
-    if (!kin->birth) { /* the others can't be told otherwise */
-        hd_group_poison(scope, UCC_ERR_NO_MEMORY);
+    if (!kin->birth) {
         return UCC_ERR_NO_MEMORY;
     }
     return UCC_OK;

@@ -207,8 +207,6 @@ void hd_form_refuse_sharing(const hd_refusal_t *refusal) {
     if (birth) {
         hd_birth_say(refusal->scope, birth, refusal->mine, refusal->why, false);
         hd_birth_leave(refusal->scope, birth, refusal->mine);
-    } else { /* they can't be told otherwise */
-        hd_group_poison(refusal->scope, refusal->why);
     }
 }
 

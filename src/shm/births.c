@@ -9,6 +9,9 @@
  * and are gone. Nothing is cleared by who dies; then the group has failed, and its memory is all
  * that it costs.
  *
+ * Whoever finds no memory for one is REFUSED: it leaves the name in a short list, without memory of
+ * its own, and who finds some later begins a birth that has failed.
+ *
  * Births are in one of two lists, active and free, known by how far from the mapping's base they
  * lie. A process that dies under the lock has changed a list or not (one store), and may have one
  * birth in neither: so the lock can be had again.
@@ -33,10 +36,18 @@ struct hd_birth {
     _Atomic uint64_t said[];
 };
 
+/* So many of one birth's participants could not come. */
+typedef struct refused {
+    uint64_t name[2];
+    uint32_t count; /* 0: none */
+} refused_t;
+
 struct hd_births {
     alignas(HD_LINE_PAIR) pthread_mutex_t mutex;
     _Atomic uint64_t active, free;
     _Atomic uint64_t over[HD_OVER], n_over; /* the last names, and how many there were */
+    refused_t refused[HD_OVER];             /* the last ones; under the mutex */
+    uint32_t n_refused;
     _Atomic uint64_t
         agreed[HD_AGREEMENTS]; /* by number, as they come in turn: the decision's name */
 };
@@ -107,12 +118,40 @@ static uint64_t take(hd_group_t *group) {
     return memory ? (uint64_t)(memory - group->mapping.base) : 0;
 }
 
+/* NULL: nobody of that name. */
+static refused_t *find_refused(hd_births_t *births, const uint64_t name[2]) {
+    for (uint32_t i = 0; i < HD_OVER; i++) {
+        refused_t *r = &births->refused[i];
+        if (r->count && memcmp(r->name, name, sizeof(r->name)) == 0) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+static void note_refused(hd_births_t *births, const uint64_t name[2], uint32_t expected) {
+    refused_t *r = find_refused(births, name);
+    if (!r) {
+        r = &births->refused[births->n_refused++ % HD_OVER];
+        memcpy(r->name, name, sizeof(r->name));
+        r->count = 0;
+    }
+    r->count++;
+    r->count = r->count < expected ? r->count : 0; /* all know */
+}
+
 static void begin(const hd_group_t *group, uint64_t offset, const uint64_t name[2],
                   uint32_t expected) {
     hd_birth_t *birth = at(group, offset);
+    refused_t *refused = find_refused(group->births, name);
     memset((void *)birth, 0, bytes_of(group));
     memcpy(birth->name, name, sizeof(birth->name));
     birth->expected = expected;
+    if (refused) { /* they won't leave. relaxed, both: not in the list yet */
+        atomic_store_explicit(&birth->failed, UCC_ERR_NO_MEMORY, memory_order_relaxed);
+        atomic_store_explicit(&birth->left, refused->count, memory_order_relaxed);
+        refused->count = 0;
+    }
     store(&birth->next, load(&group->births->active));
     store(&group->births->active, offset);
 }
@@ -139,6 +178,8 @@ hd_birth_t *hd_birth_come(hd_group_t *group, const uint64_t name[2], uint32_t ex
         offset = find(group, name);
         if (!offset && (offset = take(group)) != 0) {
             begin(group, offset, name, expected);
+        } else if (!offset) {
+            note_refused(group->births, name, expected);
         }
         leave(group->births);
     }

@@ -1244,18 +1244,19 @@ static bool work_on_first(hd_op_t *op, hd_far_t *far) {
 }
 
 /* Others who wait for a window, or for all chunks, may sleep. Where endpoints outnumber processors,
- * all of them do, and waking them for each unit costs more than its copy: they are woken for some
- * units at once, and at the latest when there is nothing to do any more. */
+ * all of them do, and waking them for each unit costs more than its copy: they are woken for the
+ * first one, which may be what lets them begin, then for some at once, and at the latest when there
+ * is nothing to do any more. */
 static ucc_status_t work(hd_op_t *op) {
     hd_far_t *far = hd_far_of(op);
     ucc_status_t status = prepare(op, far);
     uint32_t chunks = 0; /* bounded: others use this context, too */
     while (status == UCC_OK && chunks < CHUNKS_PER_STEP && work_on_first(op, far)) {
-        if (++chunks % CHUNKS_PER_RING == 0) {
+        if (++chunks % CHUNKS_PER_RING == 1) {
             hd_bell_ring(&op->group->home.bell);
         }
     }
-    if (chunks % CHUNKS_PER_RING) {
+    if (chunks % CHUNKS_PER_RING != 1 && chunks > 0) {
         hd_bell_ring(&op->group->home.bell);
     }
     if (status < 0) {

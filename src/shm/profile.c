@@ -106,13 +106,16 @@ static void measure(void) {
     measured.profile = hd_profile_measure(mine) ? mine : &none;
 }
 
-const hd_profile_t *hd_profile_get(bool again) {
-    struct mine *mine = again ? &measured : &found;
-    pthread_once(&mine->once, again ? measure : find);
+const hd_profile_t *hd_profile_of(const hd_profile_choice_t *choice) {
+    struct mine *mine = choice->again ? &measured : &found;
+    if (choice->profile) {
+        return choice->profile;
+    }
+    pthread_once(&mine->once, choice->again ? measure : find);
     return mine->profile;
 }
 
-static ucc_status_t read_file(const char *path, const hd_profile_t **out) {
+static ucc_status_t read_file(const char *path, hd_profile_choice_t *out) {
     const char *why = "no memory";
     hd_profile_t *profile = hd_alloc(HD_LINE, sizeof(*profile));
     if (!profile || !hd_profile_read(path, "", profile, &why)) {
@@ -120,28 +123,25 @@ static ucc_status_t read_file(const char *path, const hd_profile_t **out) {
         hd_free(profile);
         return UCC_ERR_INVALID_PARAM;
     }
-    *out = profile;
+    out->profile = out->owned = profile;
     return UCC_OK;
 }
 
-ucc_status_t hd_profile_parse(const char *text, const hd_profile_t **out, bool *owned) {
-    *out = NULL;
-    *owned = strchr(text, '/') != NULL;
-    if (*owned) {
-        ucc_status_t status = read_file(text, out);
-        *owned = status == UCC_OK;
-        return status;
+ucc_status_t hd_profile_parse(const char *text, hd_profile_choice_t *out) {
+    *out = (hd_profile_choice_t){.again = strcmp(text, "measure") == 0};
+    if (strchr(text, '/')) {
+        return read_file(text, out);
     }
-    if (strcmp(text, "auto") == 0 || strcmp(text, "measure") == 0) {
+    if (out->again || strcmp(text, "auto") == 0) {
         return UCC_OK;
     }
     if (strcmp(text, "none") == 0) {
-        *out = &none;
+        out->profile = &none;
         return UCC_OK;
     }
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(known[i].name, text) == 0) {
-            *out = &known[i].profile;
+            out->profile = &known[i].profile;
             return UCC_OK;
         }
     }
@@ -151,18 +151,24 @@ ucc_status_t hd_profile_parse(const char *text, const hd_profile_t **out, bool *
     return UCC_ERR_INVALID_PARAM;
 }
 
+void hd_profile_forget(hd_profile_choice_t *choice) {
+    hd_free(choice->owned);
+    *choice = (hd_profile_choice_t){.profile = NULL};
+}
+
 /* --- what follows ----------------------------------------------------------------------------- */
 
 /* A way by which nothing is gained is not worth being different. */
 static const double worth = 1.05;
 
-/* The size from which `other` takes the least time; of all sizes, 1. 0: never. */
-static size_t crossover(const hd_profile_t *profile, hd_profile_row_t usual,
-                        hd_profile_row_t other) {
+/* The size from which `other` takes the least time, of those from the first one on; if that is of
+ * all sizes, 1. 0: never. */
+static size_t crossover(const hd_profile_t *profile, hd_profile_row_t usual, hd_profile_row_t other,
+                        uint32_t first) {
     const uint32_t *from = profile->ns[usual], *to = profile->ns[other];
     double gain = 1, most = worth;
     size_t size = 0;
-    for (uint32_t i = HD_PROFILE_SIZES; i-- > 0 && to[i];) {
+    for (uint32_t i = HD_PROFILE_SIZES; i-- > first && to[i];) {
         gain *= (double)from[i] / to[i];
         if (gain > most) {
             most = gain;
@@ -174,13 +180,20 @@ static size_t crossover(const hd_profile_t *profile, hd_profile_row_t usual,
 
 hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile) {
     static const size_t kernel = (size_t)64 << 10;
-    bool is_measured = profile->ns[HD_FAR_BY_KERNEL][0] != 0;
-    bool is_long = crossover(profile, HD_FAR_BY_SHORT, HD_FAR_BY_LONG) != 0;
-    hd_profile_row_t windows = is_long ? HD_FAR_BY_LONG : HD_FAR_BY_SHORT;
+    enum { LONG_FROM = 2 }; /* of shorter blocks, both have the same windows */
+    /* where the kernel refused it, it may be different another time: teams try that as well */
+    uint32_t by_kernel = profile->ns[HD_FAR_BY_KERNEL][0];
+    bool is_measured = by_kernel != 0 && by_kernel != UINT32_MAX;
+    bool is_long = crossover(profile, HD_FAR_BY_SHORT, HD_FAR_BY_LONG, LONG_FROM) != 0;
+    size_t least = hd_profile_size(HD_FAR_BY_KERNEL, 0), from = kernel;
+    if (is_measured) {
+        from = crossover(profile, is_long ? HD_FAR_BY_LONG : HD_FAR_BY_SHORT, HD_FAR_BY_KERNEL, 0);
+        from = from == 1 ? least : from; /* of shorter ones nothing is known */
+    }
     return (hd_crossovers_t){
-        .each = crossover(profile, HD_EACH_PUSHED, HD_EACH_PULLED),
-        .same = crossover(profile, HD_SAME_PUSHED, HD_SAME_PULLED),
-        .kernel = is_measured ? crossover(profile, windows, HD_FAR_BY_KERNEL) : kernel,
+        .each = crossover(profile, HD_EACH_PUSHED, HD_EACH_PULLED, 0),
+        .same = crossover(profile, HD_SAME_PUSHED, HD_SAME_PULLED, 0),
+        .kernel = from,
         .piece = is_long ? HD_FAR_LONG : HD_FAR_SHORT,
     };
 }

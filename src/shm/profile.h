@@ -73,15 +73,21 @@ static inline size_t hd_profile_size(hd_profile_row_t row, uint32_t i) {
  * caches: "GenuineIntel 6 85, L1 32K, L2 1024K". */
 void hd_profile_machine(char *text, size_t size);
 
+/* Which one is wanted. All zero: this machine's. */
+typedef struct hd_profile_choice {
+    const hd_profile_t *profile; /* NULL: this process's machine's, found when it is needed: */
+    bool again;                  /* by measuring it, whatever is known */
+    hd_profile_t *owned;         /* what a file says; else NULL */
+} hd_profile_choice_t;
+
 /* What HEDDLE_PROFILE says: "auto", "measure", "none", a machine of the table by its name, or a
- * file's path, which has a slash. *out is NULL with auto and measure: found when it is needed.
- * Constants, or what a file says, which the caller frees (hd_free) if *owned.
- * UCC_ERR_INVALID_PARAM: it is none of these, or the file can't be read (logged). */
-ucc_status_t hd_profile_parse(const char *text, const hd_profile_t **out, bool *owned);
-/* That of this process's machine, by the table, the file or a measurement; or, `again`, by a
- * measurement in any case. The first call takes the time, and does not fail: a machine that can't
- * be measured has none, whose crossovers are 0. */
-const hd_profile_t *hd_profile_get(bool again);
+ * file's path, which has a slash. UCC_ERR_INVALID_PARAM: it is none of these, or the file can't be
+ * read (logged); *out is all zero then. */
+ucc_status_t hd_profile_parse(const char *text, hd_profile_choice_t *out);
+void hd_profile_forget(hd_profile_choice_t *choice);
+/* This machine's comes from the table, the file or a measurement: the first call takes the time,
+ * and does not fail. A machine that can't be measured has none, of all zeros. */
+const hd_profile_t *hd_profile_of(const hd_profile_choice_t *choice);
 
 /* What follows: sizes from which one way takes the least time in all, if that is worth the
  * difference. Without times, what was best on the machine of the first measurements. */

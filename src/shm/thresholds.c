@@ -114,6 +114,9 @@ size_t hd_far_window(const hd_group_t *group, const hd_call_t *call, uint32_t n)
     size_t share = coll->vector ? most : call->bytes / (2 * (size_t)n);
     size_t window = share < HD_FAR_LEAST ? HD_FAR_LEAST : share;
     window = window < most ? window : most;
+    if (coll->prefix && grain > HD_FAR_LARGEST / n) { /* of so many, each has less than a line */
+        grain = element;
+    }
     window -= window % grain;
     return window ? window : grain;
 }

@@ -3,6 +3,7 @@
 #include "team/team.h"
 
 #include "net/net.h"
+#include "threads/callback.h"
 
 void hd_context_keep(ucc_context_h context) {
     /* relaxed, here and below: a count for ucc_context_destroy, which the client, or what keeps the
@@ -13,15 +14,17 @@ void hd_context_keep(ucc_context_h context) {
     }
 }
 
-void hd_context_let_go(ucc_context_h context) {
-    atomic_fetch_sub_explicit(&context->teams, 1, memory_order_relaxed);
-    if (context->keep) {
-        context->keep(context->kept_by, false);
-    }
+static void let_go(void *arg) {
+    ucc_context_h context = arg;
+    context->keep(context->kept_by, false);
 }
 
-const hd_profile_t *hd_team_profile(ucc_lib_h lib) {
-    return lib->profile ? lib->profile : hd_profile_get(lib->profile_again);
+void hd_context_let_go(ucc_context_h context) {
+    bool kept = context->keep != NULL; /* before: the client may destroy its own after */
+    atomic_fetch_sub_explicit(&context->teams, 1, memory_order_relaxed);
+    if (kept && !hd_callback_defer(&context->runner, let_go, context)) {
+        let_go(context);
+    }
 }
 
 hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_type, uint32_t n) {
@@ -36,7 +39,7 @@ hd_group_config_t hd_team_group_config(ucc_lib_h lib, ucc_coll_sync_type_t sync_
         .chunk = hd_config_size(c, HD_CFG_LIB_CHUNK),
         .streaming_min = hd_config_size(c, HD_CFG_LIB_NONTEMPORAL_MIN),
         .pull_min = hd_config_size(c, HD_CFG_LIB_PULL_MIN),
-        .crossovers = hd_profile_crossovers(hd_team_profile(lib)),
+        .crossovers = hd_profile_crossovers(hd_profile_of(&lib->profile)),
         .two_sided = sync_type == UCC_SYNC_COLLECTIVES || lib->check,
         .check = lib->check,
         .arrival = hd_config_choice(c, HD_CFG_LIB_ARRIVAL),

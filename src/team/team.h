@@ -49,9 +49,7 @@ struct ucc_lib_info {
     hd_cfg_gate_t gpu_gate;      /* how a triggered post brings order to its stream */
     size_t gpu_copy_min;         /* bytes of a block from which devices copy it to each other */
     size_t gpu_partial_min;      /* bytes of an operand from which devices reduce blocks apart */
-    const hd_profile_t *profile; /* the machine's, as configured; NULL: found when it is needed */
-    bool profile_owned;          /* it came from a file */
-    bool profile_again;          /* found by measuring */
+    hd_profile_choice_t profile; /* the machine's, as configured */
     _Atomic uint32_t contexts;   /* alive */
     _Atomic bool told_tunes;     /* it has been logged which tunes have no effect */
 };
@@ -240,8 +238,6 @@ static inline bool hd_is_address(const void *p) {
 /* It has one team more, or one less: then it may be gone. */
 void hd_context_keep(ucc_context_h context);
 void hd_context_let_go(ucc_context_h context);
-/* That of the library's configuration; the first call may take the time to measure it. */
-const hd_profile_t *hd_team_profile(ucc_lib_h lib);
 /* Both return how a team's group is configured, from the library's configuration:
  * hd_team_group_config where all endpoints live in this process, n of them, hd_team_span_config for
  * this process's group in a team of several processes. */

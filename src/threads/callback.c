@@ -141,6 +141,7 @@ typedef struct completion {
     uint32_t depth; /* of `completing` before it */
     bool helping;   /* so was the caller; what the callback waits for is its own */
     bool returned;
+    bool *over; /* to be told whether the runner's context may be gone */
 } completion_t;
 
 /* The completion callbacks that the calling thread is inside of, each called by the one before.
@@ -149,8 +150,9 @@ typedef struct completion {
 enum { DEEPEST = 4 };
 typedef struct completing {
     struct {
-        const hd_runner_t *runner;
-        const void *frame; /* of hd_callback_complete */
+        const hd_runner_t *runner; /* NULL: destroyed */
+        const void *frame;         /* of hd_callback_complete */
+        held_t deferred;
     } entry[DEEPEST];
     uint32_t depth;
 } completing_t;
@@ -165,27 +167,51 @@ static void go_on(hd_runner_t *runner, hd_task_t *finished) {
     }
 }
 
-/* Has it destroyed the context of the runner that calls it? Too deep, nobody knows. */
-static bool has_destroyed(const completion_t *c) {
-    return c->depth < DEEPEST && !completing.entry[c->depth].runner;
+static void release_deferred(held_t *deferred) {
+    held_t gone = *deferred;
+    *deferred = (held_t){0};
+    if (gone.release) {
+        gone.release(gone.arg);
+    }
+}
+
+/* By its callback. Too deep, or on another thread than where it began, nobody knows. */
+static bool is_destroyed(const completion_t *c) {
+    return c->depth < DEEPEST && completing.entry[c->depth].frame == c &&
+           !completing.entry[c->depth].runner;
+}
+
+/* What its callback has left to it, which the context lives for. */
+static held_t take_deferred(const completion_t *c) {
+    held_t deferred = {0};
+    if (c->depth < DEEPEST && completing.entry[c->depth].frame == c) {
+        deferred = completing.entry[c->depth].deferred;
+        completing.entry[c->depth].deferred = (held_t){0};
+    }
+    return deferred;
 }
 
 static void end_completion(completion_t *c) {
-    bool destroyed = has_destroyed(c);
+    bool destroyed = is_destroyed(c);
+    held_t deferred = take_deferred(c);
     completing.depth = c->depth;
     held = c->held;
     if (c->returned) {
         hd_stall_help(c->helping);
-        return;
+    } else {
+        hd_stall_help(false); /* whoever set that is being left, too */
     }
-    hd_stall_help(false); /* whoever set that is being left, too */
-    if (!destroyed) {
+    *c->over = destroyed || deferred.release;
+    if (!destroyed && (!c->returned || deferred.release)) {
         go_on(c->runner, c->others);
     }
-    held = (held_t){0};
-    if (c->held.release) {
-        c->held.release(c->held.arg);
+    if (!c->returned) {
+        held = (held_t){0};
+        if (c->held.release) {
+            c->held.release(c->held.arg);
+        }
     }
+    release_deferred(&deferred);
 }
 
 /* A callback whose frame lies at or below `here` can't have called what runs there: it was left by
@@ -208,6 +234,7 @@ static void enter_completion(completion_t *c) {
     }
     c->depth = depth;
     if (depth < DEEPEST) {
+        release_deferred(&completing.entry[depth].deferred); /* of one that was left */
         completing.entry[depth].runner = c->runner;
         completing.entry[depth].frame = c;
     }
@@ -222,17 +249,37 @@ void hd_callback_forget(const hd_runner_t *runner) {
     }
 }
 
+bool hd_callback_defer(const hd_runner_t *runner, void (*release)(void *arg), void *arg) {
+    for (uint32_t i = 0; i < completing.depth && i < DEEPEST; i++) {
+        if (completing.entry[i].runner == runner) {            /* the outermost uses it longest */
+            bool free = !completing.entry[i].deferred.release; /* else that one is enough */
+            if (free) {
+                completing.entry[i].deferred = (held_t){release, arg};
+            }
+            return free;
+        }
+    }
+    return false;
+}
+
 __attribute__((noinline)) bool hd_callback_complete(hd_runner_t *runner,
                                                     ucc_coll_callback_t callback,
                                                     ucc_status_t status, hd_task_t *others) {
-    __attribute__((cleanup(end_completion))) completion_t completion = {
-        .runner = runner, .others = others, .held = held, .helping = hd_stall_is_helping()};
-    enter_completion(&completion);
-    hd_stall_help(false);
-    held = (held_t){0};
-    callback.cb(callback.data, status);
-    completion.returned = true;
-    return has_destroyed(&completion);
+    bool over = false;
+    {
+        __attribute__((cleanup(end_completion)))
+        completion_t completion = {.runner = runner,
+                                   .others = others,
+                                   .held = held,
+                                   .helping = hd_stall_is_helping(),
+                                   .over = &over};
+        enter_completion(&completion);
+        hd_stall_help(false);
+        held = (held_t){0};
+        callback.cb(callback.data, status);
+        completion.returned = true;
+    }
+    return over;
 }
 
 bool hd_callback_holds(const hd_runner_t *runner) {

@@ -26,13 +26,13 @@ void hd_callback_run(hd_task_t *task, void (*run)(void *arg), void *arg,
                      void (*abandon)(hd_task_t *task));
 
 /* Calls a completion callback. `others` have finished in the same round, and are not published yet:
- * should it throw or end its thread, they are completed all the same. True: it has destroyed the
- * runner's context, and with it there are no others. */
+ * should it throw or end its thread, they are completed all the same. True: the runner's context
+ * may be gone, and there are no others any more. */
 bool hd_callback_complete(hd_runner_t *runner, ucc_coll_callback_t callback, ucc_status_t status,
                           hd_task_t *others);
 
 /* Tells of all that have finished, one after the other: publishes the status, and calls the client
- * back. False: that has destroyed the runner's context. */
+ * back. False: that may have destroyed the runner's context. */
 static inline bool hd_complete_all(hd_runner_t *runner, hd_task_t *finished) {
     while (finished) {
         hd_task_t *next = finished->next; /* read first: completing may free the task */
@@ -50,6 +50,10 @@ static inline bool hd_complete_all(hd_runner_t *runner, hd_task_t *finished) {
 
 /* Its context is being destroyed, maybe by a completion callback that it has called. */
 void hd_callback_forget(const hd_runner_t *runner);
+/* A completion callback may give up what keeps the context alive that calls it. True: the calling
+ * thread is inside such a callback, and calls release(arg) when it does not touch the context any
+ * more. */
+bool hd_callback_defer(const hd_runner_t *runner, void (*release)(void *arg), void *arg);
 
 /* In the child of a fork: is its thread inside user's code of either kind that this context called,
  * with tasks of it in hand? Does it hold the context's lock there? Is it this task's datatype that

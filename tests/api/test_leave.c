@@ -381,6 +381,7 @@ Test(leave, teams_that_the_program_has_made_live_on_with_their_contexts) {
 
 typedef struct last {
     ucc_team_h team;
+    heddle_ep_t *ep;
     bool called;
     sem_t entered, may_go;
 } last_t;
@@ -490,5 +491,55 @@ Test(leave, a_team_lives_on_while_the_progress_thread_is_in_its_callback) {
         }
         must(ucc_team_destroy(last.team), "ucc_team_destroy");
         cr_expect_str_empty(lines);
+    }
+}
+
+static void leave_in_callback(void *arg, ucc_status_t status) {
+    last_t *last = arg;
+    cr_expect_eq(status, UCC_OK);
+    must(heddle_leave(last->ep), "heddle_leave");
+    sem_post(&last->entered);
+    sem_wait(&last->may_go);
+}
+
+static void *progress_once(void *arg) {
+    (void)ucc_context_progress(arg);
+    return NULL;
+}
+
+/* The progress thread, or whoever holds the group last, must not take the context from under it. */
+Test(leave, a_callback_may_give_up_the_endpoint_whose_context_calls_it) {
+    for (uint32_t contexts = 0; contexts < 3; contexts++) {
+        for (uint32_t round = 0; round < 20; round++) {
+            heddle_group_params_t params = {.endpoints = 2, .contexts = contexts};
+            heddle_group_t *group;
+            heddle_ep_t *ep[2];
+            pthread_t thread;
+            params.thread_mode = UCC_THREAD_MULTIPLE;
+            must(heddle_group_create(&params, &group), "heddle_group_create");
+            for (uint32_t i = 0; i < 2; i++) {
+                must(heddle_join(group, i, &ep[i]), "heddle_join");
+            }
+            last_t last = {.ep = ep[0]};
+            cr_assert_eq(sem_init(&last.entered, 0, 0), 0);
+            cr_assert_eq(sem_init(&last.may_go, 0, 0), 0);
+            ucc_context_h context = heddle_ep_context(ep[0]);
+            (void)post_barrier(heddle_ep_team(ep[0]),
+                               (ucc_coll_callback_t){leave_in_callback, &last});
+            ucc_coll_req_h other = post_barrier(heddle_ep_team(ep[1]), (ucc_coll_callback_t){0});
+            cr_assert_eq(pthread_create(&thread, NULL, progress_once, context), 0);
+            cr_assert_eq(sem_wait(&last.entered), 0);
+            deadline_t deadline = deadline_start("a barrier");
+            while (ucc_collective_test(other) == UCC_INPROGRESS) {
+                must(heddle_progress(ep[1]), "heddle_progress");
+                deadline_poll(&deadline);
+            }
+            must(ucc_collective_finalize(other), "ucc_collective_finalize");
+            must(heddle_leave(ep[1]), "heddle_leave");
+            must(heddle_group_destroy(group), "heddle_group_destroy");
+            sem_post(&last.may_go);
+            cr_assert_eq(pthread_join(thread, NULL), 0);
+            cr_expect_str_empty(lines);
+        }
     }
 }

@@ -104,6 +104,41 @@ Test(births, that_are_given_back_are_taken_again) {
     small_pair_close(two);
 }
 
+Test(births, for_which_one_found_no_memory_have_failed_for_who_finds_some_later) {
+    small_pair_t two = open_two();
+    hd_birth_t *other = hd_birth_come(two.group[0], another, 1);
+    while (hd_mapping_give(two.group[0], HD_LINE)) {
+    }
+    hd_log_set_level(HD_LOG_FATAL);
+    cr_expect_null(hd_birth_come(two.group[0], name, 2));
+    hd_birth_say(two.group[0], other, 0, UCC_OK, true);
+    hd_birth_leave(two.group[0], other, 0);
+    hd_birth_t *late = hd_birth_come(two.group[1], name, 2);
+    cr_assert(late);
+    cr_expect_eq(hd_birth_status(late), UCC_ERR_NO_MEMORY);
+    hd_birth_say(two.group[1], late, 1, UCC_OK, true);
+    hd_birth_leave(two.group[1], late, 1);
+    /* it was given back, and nobody of the next one of that name is missing */
+    hd_birth_t *next[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        next[i] = hd_birth_come(two.group[i], name, 2);
+        cr_assert(next[i]);
+        cr_expect_eq(hd_birth_status(next[i]), UCC_INPROGRESS);
+    }
+    /* whom all of that name have missed, nobody waits for */
+    const uint64_t third[2] = {3, 3};
+    cr_expect_null(hd_birth_come(two.group[0], third, 2));
+    cr_expect_null(hd_birth_come(two.group[1], third, 2));
+    for (uint32_t i = 0; i < 2; i++) {
+        hd_birth_say(two.group[i], next[i], i, UCC_OK, true);
+        hd_birth_leave(two.group[i], next[i], i);
+    }
+    hd_birth_t *another_time = hd_birth_come(two.group[1], third, 2);
+    cr_assert(another_time);
+    cr_expect_eq(hd_birth_status(another_time), UCC_INPROGRESS);
+    small_pair_close(two);
+}
+
 Test(births, know_what_was_agreed_on) {
     small_pair_t two = open_two();
     cr_expect(!hd_group_is_agreed(two.group[1], 1, 0), "no decision has no name");

@@ -63,7 +63,7 @@ Test(profile, has_the_crossover_by_which_all_sizes_together_take_the_least_time)
         hd_crossovers_t from = hd_profile_crossovers(&profile);
         cr_expect_eq(from.each, rows[i].from, "row %zu: %zu", i, from.each);
         cr_expect_eq(from.same, rows[i].from, "row %zu: %zu", i, from.same);
-        size_t far = rows[i].from > 1 ? 4 * rows[i].from : rows[i].from; /* of larger blocks */
+        size_t far = rows[i].from == 1 ? 16 << 10 : 4 * rows[i].from; /* of larger blocks */
         far = rows[i].pushed[0] ? far : 64 << 10; /* as on the machine of the first measurements */
         cr_expect_eq(from.kernel, far, "row %zu: %zu", i, from.kernel);
         cr_expect_eq(from.piece, HD_FAR_SHORT, "row %zu: %zu", i, from.piece);
@@ -74,18 +74,20 @@ Test(profile,
      has_longer_windows_where_they_are_faster_in_all_and_the_kernel_where_it_is_than_those) {
     hd_profile_t profile =
         profile_of((uint32_t[]){100, 100, 100, 100}, (uint32_t[]){90, 90, 90, 90});
-    cr_expect_eq(hd_profile_crossovers(&profile).kernel, 1);
+    cr_expect_eq(hd_profile_crossovers(&profile).kernel, 16 << 10);
     memcpy(profile.ns[HD_FAR_BY_LONG], (uint32_t[]){100, 100, 90, 80}, sizeof(profile.ns[0]));
     hd_crossovers_t from = hd_profile_crossovers(&profile);
     cr_expect_eq(from.piece, HD_FAR_LONG);
-    cr_expect_eq(from.kernel, 1, "%zu", from.kernel);
+    cr_expect_eq(from.kernel, 16 << 10, "%zu", from.kernel);
     memcpy(profile.ns[HD_FAR_BY_LONG], (uint32_t[]){100, 90, 70, 60}, sizeof(profile.ns[0]));
     cr_expect_eq(hd_profile_crossovers(&profile).kernel, 0);
     memcpy(profile.ns[HD_FAR_BY_KERNEL],
            (uint32_t[]){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}, sizeof(profile.ns[0]));
     memcpy(profile.ns[HD_FAR_BY_LONG], (uint32_t[]){100, 120, 100, 80}, sizeof(profile.ns[0]));
     from = hd_profile_crossovers(&profile);
-    cr_expect(from.piece == HD_FAR_LONG && from.kernel == 0);
+    cr_expect(from.piece == HD_FAR_LONG && from.kernel == 64 << 10, "the kernel refused");
+    memcpy(profile.ns[HD_FAR_BY_LONG], (uint32_t[]){10, 10, 100, 100}, sizeof(profile.ns[0]));
+    cr_expect_eq(hd_profile_crossovers(&profile).piece, HD_FAR_SHORT, "they were the same");
 }
 
 /* Bytes that a group with those crossovers lets the kernel copy from, asked for `pull_min`. */
@@ -326,30 +328,32 @@ Test(profile, is_measured_by_one_of_several_processes) {
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
+static hd_crossovers_t crossovers_of(const char *text) {
+    hd_profile_choice_t choice;
+    cr_assert_eq(hd_profile_parse(text, &choice), UCC_OK);
+    hd_crossovers_t from = hd_profile_crossovers(hd_profile_of(&choice));
+    hd_profile_forget(&choice);
+    return from;
+}
+
 Test(profile, is_what_the_configuration_says) {
-    const hd_profile_t *profile = NULL;
-    bool owned = true;
-    cr_assert_eq(hd_profile_parse("auto", &profile, &owned), UCC_OK);
-    cr_assert(!profile && !owned);
-    cr_assert_eq(hd_profile_parse("measure", &profile, &owned), UCC_OK);
-    cr_assert(!profile && !owned);
-    cr_assert_eq(hd_profile_parse("none", &profile, &owned), UCC_OK);
-    hd_crossovers_t from = hd_profile_crossovers(profile);
-    cr_assert(!owned && from.each == 0 && from.same == 0);
-    cr_assert_eq(hd_profile_parse("epyc-milan", &profile, &owned), UCC_OK);
-    from = hd_profile_crossovers(profile);
-    cr_assert(!owned && from.each == 1 && from.same == 1);
+    hd_profile_choice_t choice;
+    cr_assert_eq(hd_profile_parse("auto", &choice), UCC_OK);
+    cr_assert(!choice.profile && !choice.again && !choice.owned);
+    cr_assert_eq(hd_profile_parse("measure", &choice), UCC_OK);
+    cr_assert(!choice.profile && choice.again && !choice.owned);
+    hd_crossovers_t from = crossovers_of("none");
+    cr_assert(from.each == 0 && from.same == 0);
+    from = crossovers_of("epyc-milan");
+    cr_assert(from.each == 1 && from.same == 1 && from.kernel == 0 && from.piece == HD_FAR_LONG);
     static const char *const wrong[] = {"", "Auto", "epyc", "/no/such/file", "/", "/dev/null"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        cr_expect_eq(hd_profile_parse(wrong[i], &profile, &owned), UCC_ERR_INVALID_PARAM, "%s",
-                     wrong[i]);
-        cr_expect(!profile && !owned);
+        cr_expect_eq(hd_profile_parse(wrong[i], &choice), UCC_ERR_INVALID_PARAM, "%s", wrong[i]);
+        cr_expect(!choice.profile && !choice.owned);
     }
     hd_profile_t one = profile_for("a machine");
     cr_assert(hd_profile_keep(&one, measure_some));
-    cr_assert_eq(hd_profile_parse(kept(), &profile, &owned), UCC_OK);
-    cr_assert(owned && hd_profile_crossovers(profile).each == 1);
-    hd_free((void *)(uintptr_t)profile);
+    cr_assert_eq(crossovers_of(kept()).each, 1);
 }
 
 Test(profile, a_wrong_one_is_an_error_of_the_library_s_beginning) {
@@ -376,8 +380,9 @@ Test(profile, is_measured_where_there_are_two_cores) {
             cr_expect_gt(profile.ns[row][i], 0, "row %u, size %u", row, i);
         }
     }
-    const hd_profile_t *again = hd_profile_get(true);
-    cr_expect_eq(again, hd_profile_get(true), "once in a process");
+    hd_profile_choice_t measured_again = {.again = true};
+    const hd_profile_t *again = hd_profile_of(&measured_again);
+    cr_expect_eq(again, hd_profile_of(&measured_again), "once in a process");
     cr_expect_str_eq(again->origin, "measured");
 }
 
