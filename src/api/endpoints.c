@@ -48,12 +48,19 @@ static void free_eps(heddle_ep_t *list) {
     }
 }
 
+/* One that drives a schedule yet (logged) is nobody's from now on. */
+static void end_context(ucc_context_h context) {
+    if (ucc_context_destroy(context) != UCC_OK) {
+        context->keep = NULL;
+    }
+}
+
 static void free_group(heddle_group_t *g) {
     g->magic = HD_DEAD_MAGIC;
     hd_fork_forget(&g->fork_hook);
     for (uint32_t i = 0; g->contexts && i < g->params.contexts; i++) {
-        if (g->contexts[i] && ucc_context_destroy(g->contexts[i]) != UCC_OK) {
-            g->contexts[i]->keep = NULL; /* it drives a schedule: nobody's now */
+        if (g->contexts[i]) {
+            end_context(g->contexts[i]);
         }
     }
     if (g->group) {
@@ -101,9 +108,7 @@ static void release_context(hd_own_context_t *own) {
     }
     hd_unlock(&g->lock);
     if (last) {
-        if (ucc_context_destroy(own->context) != UCC_OK) { /* it drives a schedule: nobody's now */
-            own->context->keep = NULL;
-        }
+        end_context(own->context);
         hd_free(own);
     }
 }

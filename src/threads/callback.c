@@ -159,7 +159,8 @@ typedef struct completing {
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) completing_t completing;
 
-/* On behalf of a completion callback that did not return: completes those that come after it. */
+/* On behalf of a completion callback that did not return, or after which its caller may not touch
+ * the runner: completes those that come after it. */
 static void go_on(hd_runner_t *runner, hd_task_t *finished) {
     hd_runner_forget_waiter(runner);
     if (hd_complete_all(runner, finished)) {

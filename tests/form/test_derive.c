@@ -645,6 +645,16 @@ Test(derive, a_parent_that_fails_while_they_share_fails_all) {
 
 /* --- one that does not come ------------------------------------------------------------------- */
 
+/* Of the parent, which lives: a team that forms, works, and ends. */
+static bool makes_the_next(const process_t *process, const world_t *world, const made_t *parent,
+                           uint32_t included) {
+    made_t made = begin(world, parent, included);
+    bool ok = drive(world, &made) == UCC_OK && works(world, &made);
+    destroy(world, &made);
+    process_barrier(process);
+    return ok;
+}
+
 /* Process 1 comes when all others have given up: it hears so, and they have the next team. */
 static int come_late(const process_t *process, void *arg) {
     (void)arg;
@@ -666,10 +676,7 @@ static int come_late(const process_t *process, void *arg) {
     process_set(process, 0, 1);
     destroy(world, &made);
     process_barrier(process);
-    made = begin(world, &parent, 0x7);
-    ok = drive(world, &made) == UCC_OK && works(world, &made) && ok;
-    destroy(world, &made);
-    process_barrier(process);
+    ok = makes_the_next(process, world, &parent, 0x7) && ok;
     world_destroy(world);
     return !ok;
 }
@@ -699,10 +706,7 @@ static int go_when_all_come(const process_t *process, void *arg) {
     destroy(world, &made);
     process_barrier(process);
     ok = works(world, &parent) && ok; /* which lives */
-    made = begin(world, &parent, 0x3f);
-    ok = drive(world, &made) == UCC_OK && works(world, &made) && ok;
-    destroy(world, &made);
-    process_barrier(process);
+    ok = makes_the_next(process, world, &parent, 0x3f) && ok;
     world_destroy(world);
     return !ok;
 }
