@@ -27,7 +27,8 @@ struct hd_kin {
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
     bool found, ahead, watched, of_node;
-    bool shares;            /* its processes have too few processors for all endpoints */
+    bool shares;            /* its processes lack processors, and know each other's yields */
+    uint64_t yields;        /* by this name (hd_processors_share); 0: they don't */
     hd_obstacle_t obstacle; /* when it has failed; `culprit` is the process that it names */
     uint32_t culprit;
     _Atomic bool is_scope; /* nobody joins its group: others are formed there */
@@ -427,7 +428,7 @@ static void unref(hd_kin_t *kin) {
         hd_node_leave(kin->node);
     }
     if (kin->shares) {
-        hd_processor_share(false);
+        hd_processors_part(kin->yields != 0);
     }
     pthread_mutex_destroy(&kin->lock);
     hd_origin_drop(kin->origin);
@@ -855,13 +856,21 @@ bool hd_kin_all_lack(const hd_kin_t *kin) {
     return !kin->late;
 }
 
+/* Where its processes lack processors, they know each other's yields as those of the scope do. */
+static void share_processors(hd_kin_t *kin) {
+    const hd_kin_t *scope = kin->scope ? kin_of(kin->scope) : NULL;
+    bool alone = !scope || !scope->shares;
+    uint64_t name = alone ? kin->group->serial : scope->yields;
+    kin->shares = kin->span->n > hd_topo_n_pus(hd_topo_get());
+    if (kin->shares && hd_processors_share(alone ? kin->group->yields : NULL, name)) {
+        kin->yields = name;
+    }
+}
+
 hd_group_t *hd_kin_found(hd_kin_t *kin) {
     hd_assert(kin->status == UCC_OK && !kin->found);
     kin->found = true;
-    kin->shares = kin->span->n > hd_topo_n_pus(hd_topo_get());
-    if (kin->shares) {
-        hd_processor_share(true);
-    }
+    share_processors(kin);
     if (kin->scope && !kin->birth && kin_of(kin->scope)->of_node) {
         leave_scope(kin);
     }

@@ -95,7 +95,8 @@ static bool choose_trees(hd_group_t *group) {
 
 /* Where the parts of a group lie in a mapping. */
 typedef struct places {
-    size_t board, locality, region, labels, homes, match, births, who, readers, far, reach, end;
+    size_t board, locality, region, labels, homes, match, births, who, readers, far, reach, yields,
+        end;
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
@@ -114,6 +115,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
     p.reach = hd_mapping_place(&at, group->apart ? hd_reach_bytes() : 0, 4096);
+    p.yields = hd_mapping_place(&at, group->apart ? hd_processors_bytes() : 0, 4096);
     p.end = hd_mapping_place(&at, 0, 4096);
     return p;
 }
@@ -138,6 +140,7 @@ static bool furnish(hd_group_t *group) {
         group->far = group->apart ? base + p.far : NULL;
         group->who = base + p.who;
         group->readers = base + p.readers;
+        group->yields = base + p.yields;
         group->windows = p.far;
         group->windows_end = p.reach;
         group->reach = group->apart ? hd_reach_create(group, base + p.reach) : NULL;
@@ -245,15 +248,25 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
 }
 
 uint64_t hd_group_layout(void) {
-    const uint64_t part[] = {HEDDLE_VERSION,        sizeof(hd_charter_t),
-                             sizeof(hd_far_bell_t), sizeof(hd_group_t),
-                             sizeof(hd_shared_t),   sizeof(hd_exchange_t),
-                             sizeof(hd_head_t),     sizeof(hd_locality_t),
-                             sizeof(hd_common_t),   sizeof(pthread_mutex_t),
-                             hd_births_bytes(),     hd_birth_bytes(),
-                             hd_match_bytes(1),     hd_far_bytes(2, 2),
-                             hd_who_bytes(1),       hd_pull_bytes(1),
-                             hd_reach_bytes(),      (uint64_t)sysconf(_SC_PAGESIZE),
+    const uint64_t part[] = {HEDDLE_VERSION,
+                             sizeof(hd_charter_t),
+                             sizeof(hd_far_bell_t),
+                             sizeof(hd_group_t),
+                             sizeof(hd_shared_t),
+                             sizeof(hd_exchange_t),
+                             sizeof(hd_head_t),
+                             sizeof(hd_locality_t),
+                             sizeof(hd_common_t),
+                             sizeof(pthread_mutex_t),
+                             hd_births_bytes(),
+                             hd_birth_bytes(),
+                             hd_match_bytes(1),
+                             hd_far_bytes(2, 2),
+                             hd_who_bytes(1),
+                             hd_pull_bytes(1),
+                             hd_reach_bytes(),
+                             hd_processors_bytes(),
+                             (uint64_t)sysconf(_SC_PAGESIZE),
                              HD_FAR_KINDS};
     uint64_t layout = 1;
     for (uint32_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {

@@ -468,6 +468,7 @@ struct hd_group {
     uint8_t *far;      /* windows (far.c); NULL: there are none */
     size_t pull_min;   /* bytes of a block from which data are read by the kernel (pull.c) */
     uint8_t *readers;  /* who does; shared */
+    uint8_t *yields;   /* of processors (hd_processors_share); shared */
     uint64_t token[2]; /* by which it is known that this process is read, and no other */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
     /* by endpoint: the team's memory, as other processes know it (parts.c); shared. NULL: all

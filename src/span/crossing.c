@@ -580,7 +580,7 @@ static void release(hd_outer_memory_t *memory) {
     }
     hd_net_team_destroy(crossing->team);
     if (crossing->shares) {
-        hd_processor_share(false);
+        hd_processors_part(false);
     }
     /* in the child of a fork, the parent's reference does not count */
     if (!hd_group_is_inherited(crossing->group)) {
@@ -631,9 +631,9 @@ static void look_who_is_here(hd_crossing_t *crossing) {
         here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
     }
     crossing->crowded = here > hd_topo_n_pus(hd_topo_get());
-    crossing->shares = crossing->crowded && here > hd_span_count(span, span->mine);
+    crossing->shares = crossing->crowded && here > crossing->group->n;
     if (crossing->shares) {
-        hd_processor_share(true);
+        (void)hd_processors_share(NULL, 0);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "threads/list.h"
 #include "threads/fd_waiter.h"
+#include "threads/strangers.h"
 
 #include <pthread.h>
 
@@ -21,7 +22,7 @@ void hd_night_init(hd_night_t *night) {
     atomic_init(&night->own_word, 0);
     atomic_init(&night->event, -1);
     night->mask = ALL;
-    night->often = hd_processor_has_strangers();
+    night->often = hd_processor_has_strangers(hd_ticks());
 }
 
 /* Nothing tells of what this task waits for but looking. */

@@ -402,6 +402,19 @@ void hd_runner_rise(void);
 ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout, bool may_park,
                             uint64_t park_after_us);
 
+/* --- strangers (strangers.c) ------------------------------------------------------------------ */
+
+/* Of the memory by which processes know each other's yields: zeros, and a multiple of pages. */
+size_t hd_processors_bytes(void);
+/* From now on, other processes that ours waits for share too few processors with it. `memory`,
+ * which is page-aligned, is theirs and ours; `name` is the same for groups of processes that use
+ * the same memory, all but the first of which may pass NULL. With neither (NULL, 0), or if false is
+ * returned (another name's is in use, or it can't be mapped a second time), nobody is taken for a
+ * stranger. */
+bool hd_processors_share(void *memory, uint64_t name);
+/* Until now. by_table: what hd_processors_share returned. */
+void hd_processors_part(bool by_table);
+
 /* --- idling (wait.c) -------------------------------------------------------------------------- */
 
 /* Does somebody else want the calling thread's processor? Measured by yielding, in vain for
@@ -415,11 +428,6 @@ void hd_idle_init(hd_idle_t *idle);
 static inline bool hd_idle_is_crowded(const hd_idle_t *idle) {
     return atomic_load_explicit(&idle->budget, memory_order_relaxed) == 0; /* see hd_idle_t */
 }
-/* Do strangers use the calling thread's processor, as far as yields have shown? */
-bool hd_processor_has_strangers(void);
-/* From now on, or until now, other processes that ours waits for share too few processors with it:
- * nobody is taken for a stranger. */
-void hd_processor_share(bool shares);
 /* For whom we wait needs a processor: yields, or naps where a yield would hand ours to strangers.
  */
 void hd_give_way(void);

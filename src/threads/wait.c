@@ -11,13 +11,8 @@
  * longer than it takes to post the next operation, a context also waits until it has spent as long
  * as that, which adds up to about one yield per sweep over all of them.
  *
- * A yield hands the processor to whom the scheduler likes, and a stranger who only computes keeps
- * it for a slice of milliseconds; a thread that is woken gets it back at once. So beside strangers
- * nobody yields who can sleep instead. They are told from our own threads, among which a yield is
- * right, by when one of ours last gave up that processor: if it came back to us long after,
- * somebody else had it. That is known by processor, and tried again now and then. Other processes
- * of a team can't be told from strangers so; but they do what we wait for, so where they lack
- * processors everybody yields, as among the threads of one process.
+ * A yield hands the processor to whom the scheduler likes, and beside strangers nobody yields who
+ * can sleep instead (strangers.c).
  *
  * Processes that all have processors for their threads hardly ever yield when they wait for each
  * other. Who yields looks idle: the system leaves two of them on one processor where another
@@ -25,6 +20,7 @@
  * look busy it keeps apart.
  */
 #include "threads/list.h"
+#include "threads/strangers.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -71,78 +67,7 @@ uint64_t hd_idle_left(const hd_idle_t *idle) {
     return budget > spent ? budget - spent : 0;
 }
 
-/* --- strangers -------------------------------------------------------------------------------- */
-
-enum { PROCESSORS = 256 }; /* those with the same number modulo this count as one */
-
-/* Relaxed throughout: whoever loses an update yields once more, or once less. */
-typedef struct processor {
-    alignas(64) _Atomic uint64_t given_up; /* when one of our threads last yielded it */
-    _Atomic uint64_t until;                /* strangers are taken to be there; 0: none are */
-    _Atomic uint64_t
-        hold; /* times what the last yield to them cost: how long that is taken for granted */
-    _Atomic uint64_t cheap; /* yields since strangers last had it for long */
-    _Atomic uint64_t back;  /* when it came back then */
-} processor_t;
-
-static processor_t processor[PROCESSORS];
-/* Teams with processes for which this host has too few processors. */
-static _Atomic uint32_t shared_by;
-
-void hd_processor_share(bool shares) {
-    /* relaxed: who sees it late sleeps or yields once more */
-    atomic_fetch_add_explicit(&shared_by, shares ? 1 : UINT32_MAX, memory_order_relaxed);
-    for (uint32_t i = 0; i < PROCESSORS && shares; i++) {
-        set(&processor[i].until, 0);
-    }
-}
-
-static processor_t *this_processor(void) {
-    int number = sched_getcpu();
-    return &processor[number < 0 ? 0 : number % PROCESSORS];
-}
-
-bool hd_processor_has_strangers(void) {
-    uint64_t until = get(&this_processor()->until);
-    return until && until > hd_ticks();
-}
-
-/* After a yield that began at `began`. Where strangers have a share of the processor that has
- * nothing to do with our yields (they are in another control group), they take it when we have had
- * ours for a slice, and what a yield loses then would have been lost without it. So what counts is
- * whether the processor was taken from us soon after it had come back. Each try costs a slice, so
- * the next one comes after many times as long; but a few that were cheap say little, as siblings
- * may have been first. */
-static void note_strangers(uint64_t began, uint64_t now) {
-    /* no scheduler's slice is shorter, and none of ours looks as long between two yields */
-    enum { SLICE_US = 500, MOST_US = 20000, FIRST_HOLD = 32, LONGEST_HOLD = 1024 };
-    enum { CALM = 16, AGAIN_US = 50 };
-    processor_t *at = this_processor(); /* maybe another one than before */
-    uint64_t given_up = get(&at->given_up), since = given_up > began ? given_up : began;
-    uint64_t lost = now > since ? now - since : 0, cheap = get(&at->cheap);
-    bool held = get(&at->until) != 0;
-    /* relaxed: see hd_processor_share */
-    if (atomic_load_explicit(&shared_by, memory_order_relaxed) > 0) {
-        return;
-    }
-    if (lost <= SLICE_US * hd_ticks_per_us) {
-        set(&at->cheap, cheap + 1);
-        if (held) {
-            set(&at->until, cheap < CALM ? now + AGAIN_US * hd_ticks_per_us : 0);
-        }
-        return;
-    }
-    bool soon = since - get(&at->back) < SLICE_US * hd_ticks_per_us;
-    set(&at->cheap, 0);
-    set(&at->back, now);
-    if (soon || (held && cheap == 0)) {
-        uint64_t hold = held ? 2 * get(&at->hold) : FIRST_HOLD;
-        hold = hold < LONGEST_HOLD ? hold : LONGEST_HOLD;
-        uint64_t most = MOST_US * hd_ticks_per_us; /* beyond, the whole process was stopped */
-        set(&at->hold, hold);
-        set(&at->until, now + hold * (lost < most ? lost : most));
-    }
-}
+/* --- giving way ------------------------------------------------------------------------------- */
 
 static void nap(void) {
     enum { NAP_NS = 50000 };
@@ -151,10 +76,10 @@ static void nap(void) {
 }
 
 void hd_give_way(void) {
-    if (hd_processor_has_strangers()) {
+    if (hd_processor_has_strangers(hd_ticks())) {
         nap();
     } else {
-        set(&this_processor()->given_up, hd_ticks());
+        hd_processor_yields(hd_ticks());
         sched_yield();
     }
 }
@@ -272,13 +197,13 @@ bool hd_processor_is_shared(void) {
 /* Yields, and learns from how long that took. Returns the time after it. */
 static uint64_t yield(hd_idle_t *idle, uint64_t now, uint64_t yield_max) {
     uint64_t shortest = ns_to_ticks(MIN_SPIN_NS), budget = get(&idle->budget), began = now;
-    set(&this_processor()->given_up, now);
+    hd_processor_yields(now);
     if (yield_was_slow(&now)) {
         set(&idle->budget, 0);
     } else if (budget < yield_max) {
         set(&idle->budget, budget < shortest ? shortest : budget * 2);
     }
-    note_strangers(began, now);
+    hd_processor_came_back(began, now);
     return now;
 }
 
@@ -304,7 +229,7 @@ uint64_t hd_idle_note(hd_idle_t *idle, uint64_t began, uint64_t yield_max, hd_ru
     if (spent >= get(&idle->budget) && (returns_soon || spent >= away)) {
         if (runner && spent < yield_max && hd_runner_is_roomy(runner)) {
             set(&idle->budget, yield_max);
-        } else if (!runner || !runner->may_doze || get(&this_processor()->until) <= now) {
+        } else if (!runner || !runner->may_doze || !hd_processor_has_strangers(now)) {
             spent = 0;
             now = yield(idle, now, yield_max);
         } else if (spent >= ns_to_ticks(MIN_SPIN_NS)) {

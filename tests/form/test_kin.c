@@ -1,13 +1,17 @@
 /* test_kin.c: what processes that share memory have besides it, and what of that is left when their
  * teams have ended, or one of them has died.
  */
+#define _GNU_SOURCE
 #include "../support/deadline.h"
 #include "../support/holdings.h"
 #include "../support/processes.h"
 #include "../support/sweeps.h"
 
+#include "threads/strangers.h"
+
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -115,4 +119,59 @@ Test(kin, survivors_have_nothing_left_of_the_dead) {
     shape_t shape = shape_even(4, 1);
     shape.doomed = 1u << VICTIM;
     cr_assert(processes_run(&shape, SECONDS, survive, NULL).ok);
+}
+
+/* --- yields ----------------------------------------------------------------------------------- */
+
+/* Would this process take for a stranger whoever has the first processor for long, though one of
+ * the others has noted a yield there that is still to come? */
+static bool takes_others_for_strangers(const process_t *process) {
+    enum { LONG_US = 4000, TIMES = 3 };
+    cpu_set_t all, first;
+    sched_getaffinity(0, sizeof(all), &all);
+    CPU_ZERO(&first);
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&first) == 0; i++) {
+        if (CPU_ISSET(i, &all)) {
+            CPU_SET(i, &first);
+        }
+    }
+    sched_setaffinity(0, sizeof(first), &first);
+    if (process->me == 0) {
+        hd_processor_yields(hd_ticks() + 1000000000 * hd_ticks_per_us);
+    }
+    process_barrier(process);
+    uint64_t began = hd_ticks();
+    for (int i = 0; i < TIMES && process->me != 0; i++) {
+        hd_processor_came_back(began, began + LONG_US * hd_ticks_per_us);
+        began += LONG_US * hd_ticks_per_us;
+    }
+    bool takes = hd_processor_has_strangers(hd_ticks());
+    sched_setaffinity(0, sizeof(all), &all);
+    process_barrier(process);
+    return takes;
+}
+
+static int know_yields(const process_t *process, void *arg) {
+    (void)arg;
+    for (int form = 0; form < WORLD_FORMS; form++) {
+        world_params_t params = {
+            .size = process->size, .form = (world_form_t)form, .process = process};
+        if (form == WORLD_ID) {
+            continue; /* nobody outside the process can find it */
+        }
+        world_t *world = world_create(&params), *second = world_create(&params);
+        bool takes = takes_others_for_strangers(process);
+        process_expect(!takes, "form %d: %d", form, takes);
+        world_destroy(second);
+        world_destroy(world);
+    }
+    bool takes = takes_others_for_strangers(process);
+    process_expect(takes == (process->me != 0), "without a team: %d", takes);
+    return 0;
+}
+
+Test(kin, processes_that_lack_processors_are_no_strangers_to_each_other) {
+    shape_t shape = shape_even(2, 1);
+    shape.endpoints[0] = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    cr_assert(processes_run(&shape, SECONDS, know_yields, NULL).ok);
 }

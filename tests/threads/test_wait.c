@@ -2,11 +2,7 @@
 #include "threads/threads.h"
 
 #include <criterion/criterion.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 TestSuite(wait, .init = hd_clock_init, .timeout = 60);
 
@@ -115,67 +111,7 @@ Test(wait, yields_that_let_nobody_run_are_taken_for_what_they_are) {
     cr_assert_leq(misjudged, alone / 4, "%d of %d", misjudged, alone);
 }
 
-/* --- beside strangers ------------------------------------------------------------------------- */
-
-static void hold_on_one_processor(void) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET((size_t)sched_getcpu(), &one);
-    cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
-}
-
-static pid_t start_stranger(void) {
-    pid_t parent = getpid(), child = fork();
-    while (child == 0 && getppid() == parent) {
-    }
-    if (child == 0) {
-        _exit(0);
-    }
-    return child;
-}
-
-/* A caller with a yield due, which may sleep instead. */
-static uint64_t note_one(void) {
-    hd_runner_t runner = {.may_doze = true};
-    runner.idle = (hd_idle_t){.spent = ticks_of_ns(1000000), .last = hd_ticks()};
-    return hd_idle_note(&runner.idle, runner.idle.last, UINT64_MAX, &runner);
-}
-
-/* The first yields only find out. */
-static bool is_told_to_sleep(uint64_t seconds) {
-    uint64_t began = hd_ticks();
-    bool sleep = false;
-    while (!sleep && hd_ticks() - began < seconds * 1000000 * hd_ticks_per_us) {
-        sleep = note_one() == HD_IDLE_SLEEP;
-    }
-    return sleep;
-}
-
-Test(wait, beside_a_stranger_one_sleeps_and_does_not_yield) {
-    hold_on_one_processor();
-    pid_t stranger = start_stranger();
-    cr_assert(is_told_to_sleep(30));
-    cr_assert(hd_processor_has_strangers());
-    uint64_t before = switches();
-    for (int i = 0; i < 100 && note_one() == HD_IDLE_SLEEP; i++) {
-    }
-    cr_assert_lt(switches() - before, 50, "it yields");
-    kill(stranger, SIGKILL);
-    waitpid(stranger, NULL, 0);
-}
-
-Test(wait, who_may_not_sleep_yields_beside_strangers_too) {
-    hold_on_one_processor();
-    pid_t stranger = start_stranger();
-    cr_assert(is_told_to_sleep(30));
-    for (int i = 0; i < 10; i++) {
-        hd_idle_t idle = {.spent = ticks_of_ns(1000000), .last = hd_ticks()};
-        cr_assert_neq(hd_idle_note(&idle, idle.last, UINT64_MAX, NULL), HD_IDLE_SLEEP);
-        cr_assert_eq(idle.spent, 0);
-    }
-    kill(stranger, SIGKILL);
-    waitpid(stranger, NULL, 0);
-}
+/* --- with processors -------------------------------------------------------------------------- */
 
 static ucc_status_t never(hd_task_t *task) {
     (void)task;
@@ -212,50 +148,6 @@ Test(wait, members_of_roomy_teams_look_for_long_before_they_sleep) {
         hd_runner_wait(&runner, &task, 20e-6 * SPIN_US, true, SPIN_US);
     }
     cr_assert_gt(naps(), before);
-}
-
-/* heddle_test() in a loop: whoever is waited for may need this processor. */
-Test(wait, a_look_without_time_gives_way_beside_strangers) {
-    enum { LOOKS = 200000 };
-    hd_home_t home = {.refs = 1};
-    hd_runner_t runner;
-    hd_task_t task;
-    prepare_wait(&runner, &task, &home);
-    hold_on_one_processor();
-    pid_t stranger = start_stranger();
-    cr_assert(is_told_to_sleep(30));
-    long before = naps();
-    for (int i = 0; i < LOOKS && naps() == before; i++) {
-        cr_assert_eq(hd_runner_wait(&runner, &task, 0, true, 50), UCC_INPROGRESS);
-    }
-    cr_assert_gt(naps(), before);
-    kill(stranger, SIGKILL);
-    waitpid(stranger, NULL, 0);
-}
-
-Test(wait, other_processes_that_we_wait_for_and_share_processors_with_are_no_strangers) {
-    hold_on_one_processor();
-    pid_t stranger = start_stranger();
-    cr_assert(is_told_to_sleep(30));
-    hd_processor_share(true);
-    cr_assert_not(is_told_to_sleep(1));
-    hd_processor_share(false);
-    cr_assert(is_told_to_sleep(30));
-    kill(stranger, SIGKILL);
-    waitpid(stranger, NULL, 0);
-}
-
-Test(wait, stranger_that_has_gone_is_forgotten) {
-    hold_on_one_processor();
-    pid_t stranger = start_stranger();
-    cr_assert(is_told_to_sleep(30));
-    kill(stranger, SIGKILL);
-    waitpid(stranger, NULL, 0);
-    uint64_t began = hd_ticks();
-    while (hd_processor_has_strangers() && hd_ticks() - began < 50000000 * hd_ticks_per_us) {
-        note_one();
-    }
-    cr_assert_not(hd_processor_has_strangers());
 }
 
 /* Their members wait for other processes, and have processors. */

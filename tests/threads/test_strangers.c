@@ -1,0 +1,289 @@
+/* test_strangers.c: who is taken for a stranger beside whom one does not yield. */
+#define _GNU_SOURCE
+#include "threads/strangers.h"
+
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(strangers, .init = hd_clock_init, .timeout = 120);
+
+static uint64_t ticks_of_ms(uint64_t ms) {
+    return ms * 1000 * hd_ticks_per_us;
+}
+
+static long switches(void) {
+    struct rusage use;
+    cr_assert_eq(getrusage(RUSAGE_THREAD, &use), 0);
+    return use.ru_nvcsw + use.ru_nivcsw;
+}
+
+static long naps(void) {
+    struct rusage use;
+    getrusage(RUSAGE_THREAD, &use);
+    return use.ru_nvcsw; /* a yield is none */
+}
+
+static void hold_on_one_processor(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+static pid_t start_stranger(void) {
+    pid_t parent = getpid(), child = fork();
+    while (child == 0 && getppid() == parent) {
+    }
+    if (child == 0) {
+        _exit(0);
+    }
+    return child;
+}
+
+static void end(pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+/* A caller with a yield due, which may sleep instead. */
+static uint64_t note_one(void) {
+    hd_runner_t runner = {.may_doze = true};
+    runner.idle = (hd_idle_t){.spent = ticks_of_ms(1), .last = hd_ticks()};
+    return hd_idle_note(&runner.idle, runner.idle.last, UINT64_MAX, &runner);
+}
+
+/* The first yields only find out. */
+static bool is_told_to_sleep(uint64_t seconds) {
+    uint64_t began = hd_ticks();
+    bool sleep = false;
+    while (!sleep && hd_ticks() - began < ticks_of_ms(1000 * seconds)) {
+        sleep = note_one() == HD_IDLE_SLEEP;
+    }
+    return sleep;
+}
+
+Test(strangers, beside_a_stranger_one_sleeps_and_does_not_yield) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    cr_assert(hd_processor_has_strangers(hd_ticks()));
+    long before = switches();
+    for (int i = 0; i < 100 && note_one() == HD_IDLE_SLEEP; i++) {
+    }
+    cr_assert_lt(switches() - before, 50, "it yields");
+    end(stranger);
+}
+
+Test(strangers, who_may_not_sleep_yields_beside_strangers_too) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    for (int i = 0; i < 10; i++) {
+        hd_idle_t idle = {.spent = ticks_of_ms(1), .last = hd_ticks()};
+        cr_assert_neq(hd_idle_note(&idle, idle.last, UINT64_MAX, NULL), HD_IDLE_SLEEP);
+        cr_assert_eq(idle.spent, 0);
+    }
+    end(stranger);
+}
+
+static ucc_status_t never(hd_task_t *task) {
+    (void)task;
+    return UCC_INPROGRESS;
+}
+
+/* heddle_test() in a loop: whoever is waited for may need this processor. */
+Test(strangers, a_look_without_time_gives_way_beside_strangers) {
+    enum { LOOKS = 200000 };
+    hd_home_t home = {.refs = 1};
+    hd_runner_t runner;
+    hd_task_t task;
+    hd_runner_init(&runner, true, 64, 1000000); /* no yield, from which it might learn */
+    runner.may_doze = true;
+    task = (hd_task_t){.magic = HD_TASK_LIVE, .step = never, .home = &home};
+    task.req.status = UCC_INPROGRESS;
+    task.context = (hd_context_t *)(void *)&runner;
+    hd_runner_push(&runner, &task);
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    long before = naps();
+    for (int i = 0; i < LOOKS && naps() == before; i++) {
+        cr_assert_eq(hd_runner_wait(&runner, &task, 0, true, 50), UCC_INPROGRESS);
+    }
+    cr_assert_gt(naps(), before);
+    end(stranger);
+}
+
+Test(strangers, stranger_that_has_gone_is_forgotten) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    end(stranger);
+    uint64_t began = hd_ticks();
+    while (hd_processor_has_strangers(hd_ticks()) && hd_ticks() - began < ticks_of_ms(50000)) {
+        note_one();
+    }
+    cr_assert_not(hd_processor_has_strangers(hd_ticks()));
+}
+
+/* --- other processes that we wait for --------------------------------------------------------- */
+
+Test(strangers, nobody_is_one_where_other_processes_cannot_tell) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(30));
+    cr_assert_not(hd_processors_share(NULL, 0));
+    cr_assert_not(hd_processor_has_strangers(hd_ticks()));
+    cr_assert_not(is_told_to_sleep(1));
+    hd_processors_part(false);
+    cr_assert(is_told_to_sleep(30));
+    end(stranger);
+}
+
+static void *shared_memory(void) {
+    int fd = memfd_create("of_strangers", MFD_CLOEXEC);
+    cr_assert_eq(ftruncate(fd, (off_t)hd_processors_bytes()), 0);
+    void *memory = mmap(NULL, hd_processors_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert_neq(memory, MAP_FAILED);
+    close(fd);
+    return memory;
+}
+
+static int mappings_of_it(void) {
+    char line[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int n = 0;
+    while (maps && fgets(line, sizeof(line), maps)) {
+        n += strstr(line, "of_strangers") != NULL;
+    }
+    cr_assert(maps && fclose(maps) == 0);
+    return n;
+}
+
+/* A process that works for long between two yields, and notes those in `memory`; NULL: at home. */
+static pid_t start_worker(void *memory) {
+    pid_t parent = getpid(), child = fork();
+    if (child != 0) {
+        return child;
+    }
+    if (memory && !hd_processors_share(memory, 1)) {
+        _exit(1);
+    }
+    while (getppid() == parent) {
+        for (uint64_t began = hd_ticks(); hd_ticks() - began < ticks_of_ms(1);) {
+        }
+        uint64_t began = hd_ticks();
+        hd_processor_yields(began);
+        sched_yield();
+        hd_processor_came_back(began, hd_ticks());
+    }
+    _exit(0);
+}
+
+Test(strangers, who_works_elsewhere_and_does_not_say_so_is_one) {
+    hold_on_one_processor();
+    pid_t worker = start_worker(NULL);
+    cr_assert(is_told_to_sleep(30));
+    end(worker);
+}
+
+Test(strangers, other_process_that_shares_its_yields_is_none) {
+    void *memory = shared_memory();
+    hold_on_one_processor();
+    pid_t worker = start_worker(memory);
+    cr_assert(hd_processors_share(memory, 7), "each process has names of its own");
+    is_told_to_sleep(1); /* until the worker has come, it may be */
+    memset(memory, 0, hd_processors_bytes());
+    cr_assert_not(is_told_to_sleep(2));
+    end(worker);
+}
+
+/* One of them tries; the other only asks. */
+Test(strangers, what_one_process_finds_all_know) {
+    void *memory = shared_memory();
+    hold_on_one_processor();
+    cr_assert(hd_processors_share(memory, 7));
+    pid_t child = fork();
+    while (child == 0 && !hd_processor_has_strangers(hd_ticks())) {
+        usleep(1000);
+    }
+    if (child == 0) {
+        _exit(0);
+    }
+    pid_t stranger = start_stranger();
+    cr_assert(is_told_to_sleep(60));
+    int status;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        note_one(); /* it may not have looked in time */
+    }
+    cr_assert_eq(status, 0);
+    end(stranger);
+}
+
+Test(strangers, groups_of_one_name_use_one_memory_until_the_last_has_gone) {
+    void *memory = shared_memory();
+    cr_assert(hd_processors_share(memory, 7));
+    cr_assert(hd_processors_share(NULL, 7));
+    hd_processors_part(true);
+    hd_processor_yields(12345);
+    uint64_t *word = memory;
+    size_t n = hd_processors_bytes() / sizeof(*word), noted = 0;
+    for (size_t i = 0; i < n; i++) {
+        noted += word[i] == 12345;
+    }
+    cr_assert_eq(noted, 1, "it is the memory that was passed");
+    munmap(memory, hd_processors_bytes()); /* the team's: there is a mapping of its own */
+    cr_assert_eq(mappings_of_it(), 1);
+    hd_processors_part(true);
+    cr_assert_eq(mappings_of_it(), 0);
+    hd_processor_yields(hd_ticks());
+}
+
+Test(strangers, who_has_parted_notes_yields_at_home_and_may_share_others) {
+    uint64_t *memory = shared_memory();
+    cr_assert(hd_processors_share(memory, 7));
+    hd_processors_part(true);
+    hd_processor_yields(12345);
+    for (size_t i = 0; i < hd_processors_bytes() / sizeof(*memory); i++) {
+        cr_assert_eq(memory[i], 0);
+    }
+    cr_assert(hd_processors_share(memory, 8));
+    hd_processors_part(true);
+}
+
+/* One of them notes its yields elsewhere: for the others it would be a stranger. */
+Test(strangers, nobody_is_one_in_memory_that_not_all_can_use) {
+    void *first = shared_memory(), *second = shared_memory();
+    pid_t child = fork();
+    if (child == 0) {
+        bool refused = hd_processors_share(first, 1) && !hd_processors_share(second, 2);
+        _exit(refused ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    cr_assert(hd_processors_share(second, 2));
+    cr_assert_not(is_told_to_sleep(1));
+    hd_processors_part(true);
+    cr_assert(hd_processors_share(first, 1));
+    cr_assert(is_told_to_sleep(30), "there all can");
+    end(stranger);
+}
+
+Test(strangers, memory_that_cannot_be_mapped_again_is_not_used) {
+    void *memory = mmap(NULL, hd_processors_bytes(), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(memory, MAP_FAILED);
+    cr_assert_not(hd_processors_share(memory, 7));
+    cr_assert_not(is_told_to_sleep(0));
+    hd_processors_part(false);
+}
