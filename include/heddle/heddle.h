@@ -716,6 +716,18 @@ typedef enum {
     HEDDLE_INFO_ALL = 0xff
 } heddle_info_flags_t;
 
+/** Measures this machine's profile, which says how its cores exchange large data, with two threads
+ *  on two cores, and writes it to a file. HEDDLE_PROFILE=<path> then has teams use it; without it
+ *  the library has its own, built in or measured in 40 ms (docs/performance.md). For quiet machines.
+ *  @param [in]  path     of the file, which is replaced as a whole; with a slash, HEDDLE_PROFILE
+ *                        takes it for a path
+ *  @param [in]  seconds  the time to take, about; a second is enough on a quiet machine
+ *  @return UCC_ERR_INVALID_PARAM: path is NULL, or seconds is not positive and finite;
+ *          UCC_ERR_NOT_SUPPORTED: there are no two cores, or no memory or threads; also where
+ *          HEDDLE_TOPOLOGY describes another machine; UCC_ERR_NO_RESOURCE: the file can't be
+ *          written */
+ucc_status_t heddle_profile_measure(const char *path, double seconds);
+
 /** HEDDLE_VERSION and HEDDLE_VERSION_STRING of the library that the program runs on, which may be
  *  newer than the headers that it was compiled with. */
 unsigned heddle_version(void);

@@ -95,13 +95,15 @@ hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile);
 
 void hd_profile_print(const hd_profile_t *profile, FILE *out);
 
-/* profile_measure.c: false: there are no two cores, or no threads or memory (logged at level
- * debug). */
-bool hd_profile_measure(hd_profile_t *out);
+/* profile_measure.c, in so many seconds. False: there are no two cores, or no threads or memory
+ * (logged at level debug). */
+bool hd_profile_measure(hd_profile_t *out, double seconds);
 
 /* profile_file.c: reads one for this machine; "": for any. False: it can't be read, or is not
  * such a file; *why says so, a constant. */
 bool hd_profile_read(const char *path, const char *machine, hd_profile_t *out, const char **why);
+/* The file is there as a whole, or as it was. False: see errno. */
+bool hd_profile_write(const char *path, const hd_profile_t *profile);
 /* Calls measure unless the user's cache folder has a profile of out->machine, and keeps it there.
  * Where several processes come at once, one of them measures. */
 bool hd_profile_keep(hd_profile_t *out, bool (*measure)(hd_profile_t *out));

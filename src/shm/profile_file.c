@@ -131,6 +131,29 @@ static bool write_text(int fd, const hd_profile_t *profile) {
     return write(fd, text, (size_t)used) == used;
 }
 
+bool hd_profile_write(const char *path, const hd_profile_t *profile) {
+    char beside[PATH_MAX];
+    int length = snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid());
+    errno = length < PATH_MAX ? 0 : ENAMETOOLONG;
+    int fd =
+        errno == 0 ? open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    bool written = fd >= 0 && write_text(fd, profile);
+    int why = errno;
+    if (fd >= 0 && close(fd) != 0) {
+        why = written ? errno : why;
+        written = false;
+    }
+    if (written && rename(beside, path) != 0) {
+        why = errno;
+        written = false;
+    }
+    if (fd >= 0 && !written) {
+        (void)unlink(beside);
+    }
+    errno = why;
+    return written;
+}
+
 /* --- the user's folder ------------------------------------------------------------------------ */
 
 /* False: there is none, or its name is too long. */
@@ -166,22 +189,6 @@ static void name_file(const char *folder, const char *machine, char path[PATH_MA
     path[at] = '\0';
 }
 
-static void write_file(const char *path, const hd_profile_t *profile) {
-    char beside[PATH_MAX];
-    int length = snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid());
-    int fd = length < PATH_MAX
-                 ? open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)
-                 : -1;
-    bool written = fd >= 0 && write_text(fd, profile);
-    if (fd >= 0 && (close(fd) != 0 || !written || rename(beside, path) != 0)) {
-        (void)unlink(beside);
-        written = false;
-    }
-    if (!written) {
-        hd_debug("profile of this machine is not kept: %s: %s", path, strerror(errno));
-    }
-}
-
 /* Locks the folder, or finds that another process has measured meanwhile. */
 static bool claim(int folder, const char *path, hd_profile_t *out, bool *have) {
     const char *why;
@@ -212,8 +219,8 @@ bool hd_profile_keep(hd_profile_t *out, bool (*measure)(hd_profile_t *out)) {
     bool claimed = fd >= 0 && claim(fd, path, out, &have);
     if (!have) {
         have = measure(out);
-        if (have && claimed) {
-            write_file(path, out);
+        if (have && claimed && !hd_profile_write(path, out)) {
+            hd_debug("profile of this machine is not kept: %s: %s", path, strerror(errno));
         }
     }
     if (fd >= 0) {

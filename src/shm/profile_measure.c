@@ -4,7 +4,7 @@
  * their result; the time is that from meeting to having read, of whoever takes longer, and the
  * least of all repetitions counts, as a thread may be interrupted in most of them. The ways of one
  * comparison alternate, so that what changes meanwhile changes all. All repetitions together have
- * 40 ms. By windows, each side fills a ring of its own and empties the other's, as far.c does.
+ * the seconds that the caller gives. By windows, each side fills a ring of its own and empties the other's, as far.c does.
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "core/copy.h"
@@ -30,7 +30,6 @@ enum {
     LEAST_PIECE = 8 * 1024, /* bytes in one of them: as in far.c */
     LEAST = 2,              /* times that each is repeated, however long it takes */
     PATIENCE = 1000,        /* looks at the other before the processor is given away */
-    BUDGET_US = 40000,      /* of all */
 };
 
 /* Rows that are compared with each other. */
@@ -62,6 +61,7 @@ typedef struct side {
 typedef struct bench {
     side_t side[THREADS];
     hd_profile_t *out;
+    double seconds;    /* for each size of a comparison */
     _Atomic bool stop; /* by side 0, before a meeting */
     bool bound[THREADS];
 } bench_t;
@@ -200,11 +200,10 @@ static uint32_t ns_of(const bench_t *bench, hd_profile_row_t row, uint64_t ticks
                                               : (uint32_t)ns;
 }
 
-/* All rows of a comparison at one size, as often as the budget has it. */
+/* All rows of a comparison at one size, as often as there is time. */
 static void measure_point(bench_t *bench, uint32_t me, uint32_t which, uint32_t size) {
-    static const double share = (double)BUDGET_US / 1e6 / (COMPARISONS * HD_PROFILE_SIZES);
     hd_profile_row_t first = comparison[which].first, last = comparison[which].last;
-    uint64_t least[HD_PROFILE_ROWS], began = hd_ticks(), most = hd_seconds_to_ticks(share);
+    uint64_t least[HD_PROFILE_ROWS], began = hd_ticks(), most = hd_seconds_to_ticks(bench->seconds);
     memset(least, 0xff, sizeof(least));
     /* relaxed, here and below: ordered by the meetings */
     for (uint32_t i = 0; !atomic_load_explicit(&bench->stop, memory_order_relaxed); i++) {
@@ -291,8 +290,8 @@ static bool run_both(bench_t *bench) {
     return bench->bound[0] && bench->bound[1];
 }
 
-bool hd_profile_measure(hd_profile_t *out) {
-    bench_t bench = {.out = out};
+bool hd_profile_measure(hd_profile_t *out, double seconds) {
+    bench_t bench = {.out = out, .seconds = seconds / (COMPARISONS * HD_PROFILE_SIZES)};
     hd_clock_init();
     bool measured = place(&bench);
     if (measured) {

@@ -6,6 +6,9 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <heddle/heddle.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -371,10 +374,10 @@ Test(profile, a_wrong_one_is_an_error_of_the_library_s_beginning) {
 Test(profile, is_measured_where_there_are_two_cores) {
     hd_profile_t profile = profile_for("");
     if (hd_topo_n_domains(hd_topo_get(), HD_TOPO_CORE) < 2) {
-        cr_assert_not(hd_profile_measure(&profile));
+        cr_assert_not(hd_profile_measure(&profile, 0.04));
         return;
     }
-    cr_assert(hd_profile_measure(&profile));
+    cr_assert(hd_profile_measure(&profile, 0.04));
     for (uint32_t row = 0; row < HD_PROFILE_ROWS; row++) {
         for (uint32_t i = 0; i < HD_PROFILE_SIZES; i++) {
             cr_expect_gt(profile.ns[row][i], 0, "row %u, size %u", row, i);
@@ -386,10 +389,48 @@ Test(profile, is_measured_where_there_are_two_cores) {
     cr_expect_str_eq(again->origin, "measured");
 }
 
+Test(profile, that_a_program_has_measured_is_used_where_the_environment_names_it) {
+    hd_profile_t profile;
+    const char *why;
+    char path[PATH_MAX], machine[HD_PROFILE_TEXT];
+    hd_profile_machine(machine, sizeof(machine));
+    snprintf(path, sizeof(path), "%s/of-a-program", folder);
+    ucc_status_t status = heddle_profile_measure(path, 0.01);
+    if (hd_topo_n_domains(hd_topo_get(), HD_TOPO_CORE) < 2) {
+        cr_assert_eq(status, UCC_ERR_NOT_SUPPORTED);
+        return;
+    }
+    cr_assert_eq(status, UCC_OK);
+    cr_assert(hd_profile_read(path, machine, &profile, &why), "%s", why);
+    hd_profile_choice_t choice;
+    cr_assert_eq(hd_profile_parse(path, &choice), UCC_OK);
+    cr_expect_arr_eq(hd_profile_of(&choice)->ns, profile.ns, sizeof(profile.ns));
+    hd_profile_forget(&choice);
+}
+
+Test(profile, to_be_measured_needs_a_path_and_a_time) {
+    cr_expect_eq(heddle_profile_measure(NULL, 1), UCC_ERR_INVALID_PARAM);
+    const double bad[] = {0, -1, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        cr_expect_eq(heddle_profile_measure("/x/y", bad[i]), UCC_ERR_INVALID_PARAM, "%zu", i);
+    }
+}
+
+Test(profile, that_cannot_be_written_leaves_nothing) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/not-there/profile", folder);
+    bool measured = hd_topo_n_domains(hd_topo_get(), HD_TOPO_CORE) >= 2;
+    cr_expect_eq(heddle_profile_measure(path, 0.01),
+                 measured ? UCC_ERR_NO_RESOURCE : UCC_ERR_NOT_SUPPORTED);
+    snprintf(path, sizeof(path), "%s", folder); /* a folder is not replaced */
+    cr_expect_eq(heddle_profile_measure(path, 0.01),
+                 measured ? UCC_ERR_NO_RESOURCE : UCC_ERR_NOT_SUPPORTED);
+}
+
 Test(profile, of_a_described_machine_is_not_measured) {
     setenv("HEDDLE_TOPOLOGY", "package:1 core:4 pu:1", 1);
     hd_profile_t profile = profile_for("a machine");
-    cr_assert_not(hd_profile_measure(&profile));
+    cr_assert_not(hd_profile_measure(&profile, 0.04));
     cr_assert(hd_profile_keep(&profile, measure_some));
     cr_assert_neq(access(kept(), F_OK), 0, "nor kept");
 }

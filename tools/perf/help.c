@@ -68,6 +68,7 @@ static const char usage[] =
     "      --tune [FILE]    find good values of the configuration variables that choose regimes,\n"
     "                       by measuring with --touch, and write them to FILE (default: standard\n"
     "                       output), which HEDDLE_CONFIG_FILE can name. Takes two minutes or so.\n"
+    "                       With a FILE, the machine's profile comes first, into FILE.profile.\n"
     "                       A default stays unless another value is better by more than 3 %\n"
     "                       and by more than two measurements of the default itself differ.\n"
     "      --variables LIST only these variables, separated by commas\n";

@@ -8,6 +8,9 @@
  * least geometric mean of time over the default's wins if it is better by more than that, and by
  * more than a threshold. Variables are tuned one after another, each with the earlier ones at their
  * new values. Those the library does not know are left out.
+ *
+ * Before all of them comes the machine's profile, which the library measures in 40 ms where it has
+ * none built in: here it has seconds. It has a file of its own, which HEDDLE_PROFILE names.
  */
 #include "tune.h"
 
@@ -20,7 +23,7 @@
 #include <unistd.h>
 
 enum { K = 1 << 10, M = 1 << 20 };
-enum { MOST_ROUNDS = 5, BUDGET_SECONDS = 140 };
+enum { MOST_ROUNDS = 5, BUDGET_SECONDS = 140, PROFILE_SECONDS = 5 };
 
 static const perf_variable_t variables[] = {
     {"LINES_MAX",
@@ -334,6 +337,51 @@ static bool is_wanted(const perf_options_t *o, const perf_variable_t *v) {
 }
 
 /* ------------------------------------------------------------------------------------------------
+ * The profile
+ * ---------------------------------------------------------------------------------------------- */
+
+static const char profile_name[] = "PROFILE";
+
+/* FILE.profile, as an absolute path. */
+static bool name_profile(const char *file, char path[PERF_TUNE_PATH]) {
+    char here[PERF_TUNE_PATH] = "";
+    bool absolute = *file == '/';
+    if (!absolute && getcwd(here, sizeof(here)) == NULL) {
+        return false;
+    }
+    int length = snprintf(path, PERF_TUNE_PATH, "%s%s%s.profile", here, absolute ? "" : "/", file);
+    return length > 0 && length < PERF_TUNE_PATH;
+}
+
+/* Measures it, for what is measured afterwards, too. False, and said: it can't be written. */
+static bool tune_profile(const perf_options_t *o, perf_tuned_profile_t *profile) {
+    *profile->path = '\0';
+    profile->seconds = PROFILE_SECONDS;
+    if (!is_listed(o->variables, profile_name)) {
+        return true;
+    }
+    set_variable(profile_name, NULL); /* an earlier tuning's */
+    if (o->tune_file == NULL) {
+        fprintf(say, "# %s: needs a file, left out: --tune FILE\n", profile_name);
+        return true;
+    }
+    if (!name_profile(o->tune_file, profile->path)) {
+        fprintf(stderr, "heddle_perf: the path of '%s' is too long\n", o->tune_file);
+        return false;
+    }
+    fprintf(say, "# %s: how cores exchange large data, %.0f s\n", profile_name, profile->seconds);
+    fflush(say);
+    ucc_status_t status = heddle_profile_measure(profile->path, profile->seconds);
+    if (status == UCC_OK) {
+        set_variable(profile_name, profile->path);
+        fprintf(say, "#   %s\n", profile->path);
+        return true;
+    }
+    *profile->path = '\0';
+    return status == UCC_ERR_NOT_SUPPORTED; /* and why has been said */
+}
+
+/* ------------------------------------------------------------------------------------------------
  * All of them
  * ---------------------------------------------------------------------------------------------- */
 
@@ -341,14 +389,14 @@ static bool is_wanted(const perf_options_t *o, const perf_variable_t *v) {
 static bool check_names(const char *list) {
     for (const char *at = list; at != NULL; at = strchr(at, ',')) {
         char name[64];
-        bool known = false;
         at += *at == ',';
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+        bool known = is_listed(name, profile_name);
         for (size_t i = 0; i < N_VARIABLES; i++) {
             known = known || is_listed(name, variables[i].name);
         }
         if (!known) {
-            fprintf(stderr, "heddle_perf: '%s' cannot be tuned; what can:", name);
+            fprintf(stderr, "heddle_perf: '%s' cannot be tuned; what can: %s", name, profile_name);
             for (size_t i = 0; i < N_VARIABLES; i++) {
                 fprintf(stderr, " %s", variables[i].name);
             }
@@ -382,12 +430,16 @@ static size_t collect_all(const perf_options_t *o, perf_tuned_t *tuned) {
 
 int perf_tune(const perf_options_t *o) {
     static perf_tuned_t tuned[N_VARIABLES];
+    perf_tuned_profile_t profile;
     say = o->tune_file == NULL ? stderr : stdout;
     if (!check_names(o->variables)) {
         return 2;
     }
     size_t n = collect_all(o, tuned);
-    if (n == 0) {
+    if (!tune_profile(o, &profile)) {
+        return 1;
+    }
+    if (n == 0 && !*profile.path) {
         fprintf(stderr, "heddle_perf: nothing to tune\n");
         return 1;
     }
@@ -399,13 +451,15 @@ int perf_tune(const perf_options_t *o) {
     }
     close(descriptor);
     const double end = now() + (double)BUDGET_SECONDS * (double)n / N_VARIABLES;
-    fprintf(say, "# %u threads, some %.0f s at most; times are relative to the default's\n",
-            o->endpoints, end - now());
+    if (n > 0) {
+        fprintf(say, "# %u threads, some %.0f s at most; times are relative to the default's\n",
+                o->endpoints, end - now());
+    }
     fflush(say);
     bool good = true;
     for (size_t i = 0; i < n && good; i++) {
         good = tune(o, &tuned[i], json, (end - now()) / (double)(n - i));
     }
     unlink(json);
-    return good && perf_tune_write(o, tuned, n) ? 0 : 1;
+    return good && perf_tune_write(o, &profile, tuned, n) ? 0 : 1;
 }

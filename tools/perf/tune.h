@@ -44,7 +44,15 @@ void perf_tune_judge(perf_tuned_t *tuned);
 /** Whether a collective decides: the command line may restrict a variable's to some. */
 bool perf_tune_chosen(const perf_options_t *options, const char *collective);
 
+/** The machine's profile, which HEDDLE_PROFILE names: in a file beside that of the configuration. */
+enum { PERF_TUNE_PATH = 4096 };
+typedef struct perf_tuned_profile {
+    char path[PERF_TUNE_PATH]; /**< absolute; "": none was measured */
+    double seconds;
+} perf_tuned_profile_t;
+
 /** Writes the configuration file; false when that failed (logged). */
-bool perf_tune_write(const perf_options_t *options, const perf_tuned_t *tuned, size_t n);
+bool perf_tune_write(const perf_options_t *options, const perf_tuned_profile_t *profile,
+                     const perf_tuned_t *tuned, size_t n);
 
 #endif

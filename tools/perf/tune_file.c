@@ -69,13 +69,24 @@ static void write_variable(FILE *to, const perf_options_t *o, const perf_tuned_t
     }
 }
 
-bool perf_tune_write(const perf_options_t *o, const perf_tuned_t *tuned, size_t n) {
+static void write_profile(FILE *to, const perf_tuned_profile_t *profile) {
+    if (*profile->path) {
+        fprintf(to,
+                "\n# How the machine's cores exchange large data, measured in %.0f s.\n"
+                "HEDDLE_PROFILE = %s\n",
+                profile->seconds, profile->path);
+    }
+}
+
+bool perf_tune_write(const perf_options_t *o, const perf_tuned_profile_t *profile,
+                     const perf_tuned_t *tuned, size_t n) {
     FILE *to = o->tune_file == NULL ? stdout : fopen(o->tune_file, "w");
     if (to == NULL) {
         fprintf(stderr, "heddle_perf: cannot write '%s': %s\n", o->tune_file, strerror(errno));
         return false;
     }
     write_head(to, o);
+    write_profile(to, profile);
     for (size_t i = 0; i < n; i++) {
         write_variable(to, o, &tuned[i]);
     }
