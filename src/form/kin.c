@@ -27,9 +27,9 @@ struct hd_kin {
     hd_node_fetch_t *fetch; /* of the others */
     hd_group_config_t config;
     bool found, ahead, watched, of_node;
-    bool shares;            /* its processes lack processors, and know each other's yields */
-    uint64_t yields;        /* by this name (hd_processors_share); 0: they don't */
-    hd_obstacle_t obstacle; /* when it has failed; `culprit` is the process that it names */
+    hd_processors_use_t processors; /* as shared with its other processes, */
+    uint64_t yields;                /* by this name; 0: they don't know each other's yields */
+    hd_obstacle_t obstacle;         /* when it has failed; `culprit` is the process that it names */
     uint32_t culprit;
     _Atomic bool is_scope; /* nobody joins its group: others are formed there */
     uint32_t leader;       /* from whom it is fetched */
@@ -427,9 +427,7 @@ static void unref(hd_kin_t *kin) {
     if (kin->node) {
         hd_node_leave(kin->node);
     }
-    if (kin->shares) {
-        hd_processors_part(kin->yields != 0);
-    }
+    hd_processors_part(&kin->processors);
     pthread_mutex_destroy(&kin->lock);
     hd_origin_drop(kin->origin);
     hd_origins_drop(kin->agreements);
@@ -856,15 +854,12 @@ bool hd_kin_all_lack(const hd_kin_t *kin) {
     return !kin->late;
 }
 
-/* Where its processes lack processors, they know each other's yields as those of the scope do. */
+/* Its processes know each other's yields as those of the scope do. */
 static void share_processors(hd_kin_t *kin) {
-    const hd_kin_t *scope = kin->scope ? kin_of(kin->scope) : NULL;
-    bool alone = !scope || !scope->shares;
-    uint64_t name = alone ? kin->group->serial : scope->yields;
-    kin->shares = kin->span->n > hd_topo_n_pus(hd_topo_get());
-    if (kin->shares && hd_processors_share(alone ? kin->group->yields : NULL, name)) {
-        kin->yields = name;
-    }
+    bool lacks = kin->span->n > hd_topo_n_pus(hd_topo_get());
+    uint64_t name = kin->scope ? kin_of(kin->scope)->yields : kin->group->serial;
+    kin->processors = hd_processors_share(kin->scope ? NULL : kin->group->yields, name, lacks);
+    kin->yields = kin->processors.by_table ? name : 0;
 }
 
 hd_group_t *hd_kin_found(hd_kin_t *kin) {

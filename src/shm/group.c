@@ -100,7 +100,7 @@ typedef struct places {
 } places_t;
 
 static places_t places_of(const hd_group_t *group, uint32_t mappings) {
-    size_t at = hd_mapping_first(mappings), n = group->n;
+    size_t at = hd_mapping_first(mappings), n = group->n, page = (size_t)sysconf(_SC_PAGESIZE);
     places_t p;
     size_t board = hd_board_bytes(group, group->n, group->depth, 0, NULL, NULL);
     p.board = hd_mapping_place(&at, board, 4096);
@@ -115,7 +115,7 @@ static places_t places_of(const hd_group_t *group, uint32_t mappings) {
     size_t far = group->apart ? hd_far_bytes(group->n, mappings) : 0;
     p.far = hd_mapping_place(&at, far, 4096);
     p.reach = hd_mapping_place(&at, group->apart ? hd_reach_bytes() : 0, 4096);
-    p.yields = hd_mapping_place(&at, group->apart ? hd_processors_bytes() : 0, 4096);
+    p.yields = hd_mapping_place(&at, group->apart ? hd_processors_bytes() : 0, page);
     p.end = hd_mapping_place(&at, 0, 4096);
     return p;
 }

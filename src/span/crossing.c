@@ -579,9 +579,7 @@ static void release(hd_outer_memory_t *memory) {
                           atomic_load_explicit(&crossing->last, memory_order_relaxed));
     }
     hd_net_team_destroy(crossing->team);
-    if (crossing->shares) {
-        hd_processors_part(false);
-    }
+    hd_processors_part(&crossing->processors);
     /* in the child of a fork, the parent's reference does not count */
     if (!hd_group_is_inherited(crossing->group)) {
         hd_net_close(crossing->net);
@@ -631,9 +629,8 @@ static void look_who_is_here(hd_crossing_t *crossing) {
         here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
     }
     crossing->crowded = here > hd_topo_n_pus(hd_topo_get());
-    crossing->shares = crossing->crowded && here > crossing->group->n;
-    if (crossing->shares) {
-        (void)hd_processors_share(NULL, 0);
+    if (here > crossing->group->n) { /* more than those that share memory */
+        crossing->processors = hd_processors_share(NULL, 0, crossing->crowded);
     }
 }
 

@@ -193,7 +193,7 @@ struct hd_crossing {
     _Atomic uint64_t last;
     size_t swap_most; /* most bytes of a part of a swap */
     bool crowded;     /* the team has more endpoints on this host than there are processors */
-    bool shares;      /* and those of other processes are among them (hd_processors_share) */
+    hd_processors_use_t processors; /* as shared with processes beside, but without memory */
     /* what hangs on the group (group->outside): its release frees the crossing */
     hd_outer_memory_t memory;
     hd_group_t *group;

@@ -6,6 +6,7 @@
 #include "threads/callback.h"
 #include "threads/list.h"
 #include "threads/night.h"
+#include "threads/strangers.h"
 #include "threads/fd_waiter.h"
 
 #include "core/log.h"
@@ -331,6 +332,7 @@ static hd_fd_waiter_t *sleep_once(hd_runner_t *runner, hd_task_t *task, uint64_t
         us = us < longest ? us : longest;
         us = night.until_deadline < us ? night.until_deadline : us;
         uint64_t began = hd_ticks();
+        hd_processor_yields(began);
         if (night.outside) {
             rung = hd_fd_waiter_sleep(night.outside, night.word, &night.event, us * 1000u);
         } else {

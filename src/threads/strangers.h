@@ -8,7 +8,7 @@
 
 /* Do strangers use the calling thread's processor at `now`, as far as yields have shown? */
 bool hd_processor_has_strangers(uint64_t now);
-/* The calling thread is about to yield, and then: it has, from `began` to `now`. */
+/* The calling thread is about to yield, or to sleep; and after a yield from `began` to `now`. */
 void hd_processor_yields(uint64_t now);
 void hd_processor_came_back(uint64_t began, uint64_t now);
 

@@ -404,16 +404,24 @@ ucc_status_t hd_runner_wait(hd_runner_t *runner, hd_task_t *task, double timeout
 
 /* --- strangers (strangers.c) ------------------------------------------------------------------ */
 
-/* Of the memory by which processes know each other's yields: zeros, and a multiple of pages. */
+/* Of the memory by which processes know each other's yields, a multiple of pages. */
 size_t hd_processors_bytes(void);
-/* From now on, other processes that ours waits for share too few processors with it. `memory`,
- * which is page-aligned, is theirs and ours; `name` is the same for groups of processes that use
- * the same memory, all but the first of which may pass NULL. With neither (NULL, 0), or if false is
- * returned (another name's is in use, or it can't be mapped a second time), nobody is taken for a
- * stranger. */
-bool hd_processors_share(void *memory, uint64_t name);
-/* Until now. by_table: what hd_processors_share returned. */
-void hd_processors_part(bool by_table);
+
+/* All zero: none. */
+typedef struct hd_processors_use {
+    uint32_t forks; /* hd_forks() when it began */
+    bool by_table;  /* processes know each other's yields */
+    bool lacks;
+} hd_processors_use_t;
+
+/* From now on, this process waits for other processes of its machine. `memory`, which begins with a
+ * page and was zero at first, is theirs and ours; `name` is the same for teams that use the same
+ * memory, all but the first of which may pass NULL. With neither (NULL, 0), and where another name
+ * is in use, it can't be mapped a second time or has times of another clock, they can't be told
+ * from strangers: where they lack processors (`lacks`), nobody is taken for one then. */
+hd_processors_use_t hd_processors_share(void *memory, uint64_t name, bool lacks);
+/* Until now. */
+void hd_processors_part(const hd_processors_use_t *use);
 
 /* --- idling (wait.c) -------------------------------------------------------------------------- */
 

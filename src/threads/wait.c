@@ -72,6 +72,7 @@ uint64_t hd_idle_left(const hd_idle_t *idle) {
 static void nap(void) {
     enum { NAP_NS = 50000 };
     _Atomic uint32_t word = 0; /* not nanosleep, where a cancelled thread would end */
+    hd_processor_yields(hd_ticks());
     hd_park_sleep(&word, 0, NAP_NS);
 }
 

@@ -123,28 +123,35 @@ Test(kin, survivors_have_nothing_left_of_the_dead) {
 
 /* --- yields ----------------------------------------------------------------------------------- */
 
-/* Would this process take for a stranger whoever has the first processor for long, though one of
- * the others has noted a yield there that is still to come? */
-static bool takes_others_for_strangers(const process_t *process) {
-    enum { LONG_US = 4000, TIMES = 3 };
-    cpu_set_t all, first;
-    sched_getaffinity(0, sizeof(all), &all);
+static void hold_on_first(const cpu_set_t *all) {
+    cpu_set_t first;
     CPU_ZERO(&first);
     for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&first) == 0; i++) {
-        if (CPU_ISSET(i, &all)) {
+        if (CPU_ISSET(i, all)) {
             CPU_SET(i, &first);
         }
     }
     sched_setaffinity(0, sizeof(first), &first);
-    if (process->me == 0) {
+}
+
+/* Would this process take for a stranger whoever has the first processor for long, while process 0
+ * notes a yield there that is still to come, or none? */
+static bool takes_others_for_strangers(const process_t *process, bool notes) {
+    enum { LONG_US = 4000, TIMES = 3 };
+    cpu_set_t all;
+    sched_getaffinity(0, sizeof(all), &all);
+    hold_on_first(&all);
+    process_barrier(process); /* nobody has been there for long before */
+    if (process->me == 0 && notes) {
         hd_processor_yields(hd_ticks() + 1000000000 * hd_ticks_per_us);
     }
     process_barrier(process);
     uint64_t began = hd_ticks();
-    for (int i = 0; i < TIMES && process->me != 0; i++) {
+    for (int i = 0; i < TIMES && process->me == 1; i++) {
         hd_processor_came_back(began, began + LONG_US * hd_ticks_per_us);
         began += LONG_US * hd_ticks_per_us;
     }
+    process_barrier(process);
     bool takes = hd_processor_has_strangers(hd_ticks());
     sched_setaffinity(0, sizeof(all), &all);
     process_barrier(process);
@@ -153,20 +160,28 @@ static bool takes_others_for_strangers(const process_t *process) {
 
 static int know_yields(const process_t *process, void *arg) {
     (void)arg;
+    hd_clock_init();
     for (int form = 0; form < WORLD_FORMS; form++) {
         world_params_t params = {
             .size = process->size, .form = (world_form_t)form, .process = process};
         if (form == WORLD_ID) {
             continue; /* nobody outside the process can find it */
         }
-        world_t *world = world_create(&params), *second = world_create(&params);
-        bool takes = takes_others_for_strangers(process);
-        process_expect(!takes, "form %d: %d", form, takes);
-        world_destroy(second);
+        world_t *world = world_create(&params);
+        process_expect(takes_others_for_strangers(process, false),
+                       "form %d: what one finds, all know", form);
         world_destroy(world);
+        world = world_create(&params);
+        process_expect(!takes_others_for_strangers(process, true), "form %d: a yield that is noted",
+                       form);
+        world_t *second = world_create(&params);
+        process_expect(!takes_others_for_strangers(process, false),
+                       "form %d: two teams that know nothing of each other", form);
+        world_destroy(world);
+        world_destroy(second);
     }
-    bool takes = takes_others_for_strangers(process);
-    process_expect(takes == (process->me != 0), "without a team: %d", takes);
+    bool takes = takes_others_for_strangers(process, true);
+    process_expect(takes == (process->me == 1), "without a team: %d", takes);
     return 0;
 }
 

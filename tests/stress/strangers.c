@@ -1,5 +1,6 @@
 /* strangers.c: more threads than processors yield while the memory in which processes know each
- * other's yields comes and goes, as teams do: whoever still looks there finds some memory.
+ * other's yields comes and goes, as teams do: whoever still looks there finds some memory. And
+ * children are forked meanwhile.
  */
 #include "threads/strangers.h"
 
@@ -7,8 +8,10 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { THREADS = 6, ROUNDS = 20000, ROUNDS_PER_YIELD = 16 };
+enum { THREADS = 6, ROUNDS = 20000, ROUNDS_PER_YIELD = 16, FORKS = 500 };
 
 static _Atomic bool ends;
 
@@ -31,19 +34,43 @@ static void come_and_go(uint64_t round) {
         stress_error("no memory in round %llu", (unsigned long long)round);
         return;
     }
-    if (!hd_processors_share(memory, round + 1) || !hd_processors_share(NULL, round + 1)) {
+    hd_processors_use_t first = hd_processors_share(memory, round + 1, true);
+    hd_processors_use_t second = hd_processors_share(NULL, round + 1, true);
+    if (!first.by_table || !second.by_table) {
         stress_error("round %llu: not shared", (unsigned long long)round);
     }
-    hd_processors_part(true);
+    hd_processors_part(&first);
     munmap(memory, hd_processors_bytes());
     if (round % ROUNDS_PER_YIELD == 0) {
         sched_yield();
     }
-    hd_processors_part(true);
+    hd_processors_part(&second);
+}
+
+static void *come_and_go_on(void *arg) {
+    while (!atomic_load(&ends)) {
+        hd_processors_use_t use = hd_processors_share(NULL, 0, true);
+        hd_processors_part(&use);
+    }
+    return arg;
+}
+
+/* A child finds the lock free, whoever held it, and has teams of its own. */
+static void fork_meanwhile(void) {
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        come_and_go(1);
+        _exit(atomic_load(&stress.errors) == 0 ? 0 : 1);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        stress_error("a child ended with %d", status);
+    }
 }
 
 int main(int argc, char **argv) {
-    pthread_t thread[THREADS];
+    pthread_t thread[THREADS + 1];
     stress_begin(argc, argv);
     hd_clock_init();
     stress_phase("memory comes and goes", 120);
@@ -55,8 +82,15 @@ int main(int argc, char **argv) {
     for (uint64_t i = 0; i < stress_scaled(ROUNDS); i++) {
         come_and_go(i);
     }
+    stress_phase("forks", 120);
+    if (pthread_create(&thread[THREADS], NULL, come_and_go_on, NULL) != 0) {
+        return 1;
+    }
+    for (uint64_t i = 0; i < stress_scaled(FORKS); i++) {
+        fork_meanwhile();
+    }
     atomic_store(&ends, true);
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i <= THREADS; i++) {
         pthread_join(thread[i], NULL);
     }
     return stress_end();

@@ -12,6 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* As what UCX puts in front of it, which knows no fixed address: must not be what is called. */
+void *mremap(void *from, size_t before, size_t after, int flags, ...) {
+    (void)from, (void)before, (void)after, (void)flags;
+    return MAP_FAILED;
+}
+
 TestSuite(strangers, .init = hd_clock_init, .timeout = 120);
 
 static uint64_t ticks_of_ms(uint64_t ms) {
@@ -135,14 +141,25 @@ Test(strangers, stranger_that_has_gone_is_forgotten) {
 
 /* --- other processes that we wait for --------------------------------------------------------- */
 
-Test(strangers, nobody_is_one_where_other_processes_cannot_tell) {
+Test(strangers, nobody_is_one_where_other_processes_that_lack_processors_cannot_tell) {
     hold_on_one_processor();
     pid_t stranger = start_stranger();
     cr_assert(is_told_to_sleep(30));
-    cr_assert_not(hd_processors_share(NULL, 0));
+    hd_processors_use_t use = hd_processors_share(NULL, 0, true);
+    cr_assert_not(use.by_table);
     cr_assert_not(hd_processor_has_strangers(hd_ticks()));
     cr_assert_not(is_told_to_sleep(1));
-    hd_processors_part(false);
+    hd_processors_part(&use);
+    cr_assert(is_told_to_sleep(30));
+    end(stranger);
+}
+
+Test(strangers, where_they_have_processors_it_does_not_matter_that_they_cannot_tell) {
+    hold_on_one_processor();
+    pid_t stranger = start_stranger();
+    hd_processors_use_t use = hd_processors_share(NULL, 0, false);
+    cr_assert(is_told_to_sleep(30));
+    hd_processors_part(&use);
     cr_assert(is_told_to_sleep(30));
     end(stranger);
 }
@@ -167,13 +184,34 @@ static int mappings_of_it(void) {
     return n;
 }
 
+/* True: by the table. The use lasts until the process ends. */
+static bool share(void *memory, uint64_t name) {
+    return hd_processors_share(memory, name, true).by_table;
+}
+
+static uint64_t words_noted(const void *memory, uint64_t value) {
+    const uint64_t *word = memory;
+    uint64_t n = 0;
+    for (size_t i = 0; i < hd_processors_bytes() / sizeof(*word); i++) {
+        n += word[i] == value;
+    }
+    return n;
+}
+
+/* A child that ends with 0 if all is well. */
+static void expect_well(pid_t child) {
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0);
+}
+
 /* A process that works for long between two yields, and notes those in `memory`; NULL: at home. */
 static pid_t start_worker(void *memory) {
     pid_t parent = getpid(), child = fork();
     if (child != 0) {
         return child;
     }
-    if (memory && !hd_processors_share(memory, 1)) {
+    if (memory && !share(memory, 1)) {
         _exit(1);
     }
     while (getppid() == parent) {
@@ -198,7 +236,7 @@ Test(strangers, other_process_that_shares_its_yields_is_none) {
     void *memory = shared_memory();
     hold_on_one_processor();
     pid_t worker = start_worker(memory);
-    cr_assert(hd_processors_share(memory, 7), "each process has names of its own");
+    cr_assert(share(memory, 7), "each process has names of its own");
     is_told_to_sleep(1); /* until the worker has come, it may be */
     memset(memory, 0, hd_processors_bytes());
     cr_assert_not(is_told_to_sleep(2));
@@ -209,13 +247,14 @@ Test(strangers, other_process_that_shares_its_yields_is_none) {
 Test(strangers, what_one_process_finds_all_know) {
     void *memory = shared_memory();
     hold_on_one_processor();
-    cr_assert(hd_processors_share(memory, 7));
-    pid_t child = fork();
-    while (child == 0 && !hd_processor_has_strangers(hd_ticks())) {
+    cr_assert(share(memory, 7));
+    pid_t parent = getpid(), child = fork();
+    bool shares = child != 0 || share(memory, 1);
+    while (child == 0 && shares && getppid() == parent && !hd_processor_has_strangers(hd_ticks())) {
         usleep(1000);
     }
     if (child == 0) {
-        _exit(0);
+        _exit(shares ? 0 : 1);
     }
     pid_t stranger = start_stranger();
     cr_assert(is_told_to_sleep(60));
@@ -227,35 +266,29 @@ Test(strangers, what_one_process_finds_all_know) {
     end(stranger);
 }
 
-Test(strangers, groups_of_one_name_use_one_memory_until_the_last_has_gone) {
+Test(strangers, teams_of_one_name_use_one_memory_until_the_last_has_gone) {
     void *memory = shared_memory();
-    cr_assert(hd_processors_share(memory, 7));
-    cr_assert(hd_processors_share(NULL, 7));
-    hd_processors_part(true);
+    hd_processors_use_t first = hd_processors_share(memory, 7, true);
+    hd_processors_use_t second = hd_processors_share(NULL, 7, false);
+    cr_assert(first.by_table && second.by_table);
+    hd_processors_part(&first);
     hd_processor_yields(12345);
-    uint64_t *word = memory;
-    size_t n = hd_processors_bytes() / sizeof(*word), noted = 0;
-    for (size_t i = 0; i < n; i++) {
-        noted += word[i] == 12345;
-    }
-    cr_assert_eq(noted, 1, "it is the memory that was passed");
+    cr_assert_eq(words_noted(memory, 12345), 1, "it is the memory that was passed");
     munmap(memory, hd_processors_bytes()); /* the team's: there is a mapping of its own */
     cr_assert_eq(mappings_of_it(), 1);
-    hd_processors_part(true);
+    hd_processors_part(&second);
     cr_assert_eq(mappings_of_it(), 0);
     hd_processor_yields(hd_ticks());
 }
 
 Test(strangers, who_has_parted_notes_yields_at_home_and_may_share_others) {
-    uint64_t *memory = shared_memory();
-    cr_assert(hd_processors_share(memory, 7));
-    hd_processors_part(true);
+    void *memory = shared_memory();
+    hd_processors_use_t use = hd_processors_share(memory, 7, true);
+    cr_assert(use.by_table);
+    hd_processors_part(&use);
     hd_processor_yields(12345);
-    for (size_t i = 0; i < hd_processors_bytes() / sizeof(*memory); i++) {
-        cr_assert_eq(memory[i], 0);
-    }
-    cr_assert(hd_processors_share(memory, 8));
-    hd_processors_part(true);
+    cr_assert_eq(words_noted(memory, 12345), 0);
+    cr_assert(share(memory, 8));
 }
 
 /* One of them notes its yields elsewhere: for the others it would be a stranger. */
@@ -263,27 +296,78 @@ Test(strangers, nobody_is_one_in_memory_that_not_all_can_use) {
     void *first = shared_memory(), *second = shared_memory();
     pid_t child = fork();
     if (child == 0) {
-        bool refused = hd_processors_share(first, 1) && !hd_processors_share(second, 2);
-        _exit(refused ? 0 : 1);
+        _exit(share(first, 1) && !share(second, 2) ? 0 : 1);
     }
-    int status;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert_eq(status, 0);
+    expect_well(child);
     hold_on_one_processor();
     pid_t stranger = start_stranger();
-    cr_assert(hd_processors_share(second, 2));
+    hd_processors_use_t use = hd_processors_share(second, 2, true);
+    cr_assert(use.by_table);
     cr_assert_not(is_told_to_sleep(1));
-    hd_processors_part(true);
-    cr_assert(hd_processors_share(first, 1));
+    hd_processors_part(&use);
+    use = hd_processors_share(second, 2, false);
+    cr_assert(is_told_to_sleep(30), "who has processors");
+    hd_processors_part(&use);
+    cr_assert(share(first, 1));
     cr_assert(is_told_to_sleep(30), "there all can");
     end(stranger);
 }
 
 Test(strangers, memory_that_cannot_be_mapped_again_is_not_used) {
-    void *memory = mmap(NULL, hd_processors_bytes(), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    cr_assert_neq(memory, MAP_FAILED);
-    cr_assert_not(hd_processors_share(memory, 7));
-    cr_assert_not(is_told_to_sleep(0));
-    hd_processors_part(false);
+    void *private = mmap(NULL, hd_processors_bytes(), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(private, MAP_FAILED);
+    cr_assert_not(share(private, 7));
+    hd_processor_yields(hd_ticks());
+    cr_assert(share(shared_memory(), 8), "and other memory is");
+}
+
+Test(strangers, times_of_another_clock_are_not_shared) {
+    void *memory = shared_memory();
+    pid_t child = fork();
+    if (child == 0) {
+        hd_clock_counts_cycles = !hd_clock_counts_cycles;
+        _exit(share(memory, 1) ? 0 : 1);
+    }
+    expect_well(child);
+    cr_assert_not(share(memory, 1));
+}
+
+/* They see as little of each other as threads of two programs. */
+Test(strangers, child_of_a_fork_is_not_of_its_parents_teams) {
+    void *memory = shared_memory();
+    hd_processors_use_t use = hd_processors_share(memory, 7, true);
+    cr_assert(use.by_table);
+    pid_t child = fork();
+    if (child == 0) {
+        munmap(memory, hd_processors_bytes());
+        bool lets_go = mappings_of_it() == 0;
+        hd_processor_yields(12345);
+        hd_processors_part(&use); /* of an inherited team */
+        void *mine = shared_memory();
+        bool begins = share(mine, 1);
+        hd_processor_yields(54321);
+        hd_processors_part(&use);
+        _exit(lets_go && begins && words_noted(mine, 54321) == 1 ? 0 : 1);
+    }
+    expect_well(child);
+    cr_assert_eq(words_noted(memory, 12345) + words_noted(memory, 54321), 0);
+    hd_processor_yields(777);
+    cr_assert_eq(words_noted(memory, 777), 1);
+}
+
+/* It may have worked for long, and what it does not say would be taken for a stranger's. */
+Test(strangers, who_goes_to_sleep_says_so) {
+    void *memory = shared_memory(), *zeros = shared_memory();
+    hd_home_t home = {.refs = 1};
+    hd_runner_t runner;
+    hd_task_t task = {.magic = HD_TASK_LIVE, .step = never, .home = &home};
+    hd_runner_init(&runner, true, 64, 1000000); /* no yield */
+    task.req.status = UCC_INPROGRESS;
+    task.context = (hd_context_t *)(void *)&runner;
+    hd_runner_push(&runner, &task);
+    cr_assert(share(memory, 7));
+    memset(memory, 0, hd_processors_bytes());
+    cr_assert_eq(hd_runner_wait(&runner, &task, 1e-3, true, 0), UCC_INPROGRESS);
+    cr_assert_neq(memcmp(memory, zeros, hd_processors_bytes()), 0);
 }
