@@ -62,9 +62,6 @@ ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out) {
         ucc_status_t came = hd_form_come_to_split(team, included);
         if (came != UCC_OK) {
             uncount_split(parent, number);
-        } else if (!included) {
-            hd_form_drop(team);
-            team->state = HD_TEAM_EXCLUDED;
         }
         return hd_form_give_out(team, came, out);
     }

@@ -232,7 +232,8 @@ void hd_form_give_up_sharing(ucc_team_h team, ucc_status_t why);
 /* STEP_SPLIT: tells the other processes who takes part, and goes on when all have. */
 ucc_status_t hd_form_split(ucc_team_h team);
 /* Instead of a meeting, if the parent's processes share memory: the endpoint says in the parent's
- * memory whether it takes part. On success, the next step is STEP_SPLIT, if it does. */
+ * memory whether it takes part. On success, the next step is STEP_SPLIT, unless the team's state is
+ * EXCLUDED. */
 ucc_status_t hd_form_come_to_split(ucc_team_h team, bool included);
 /* For people: adds for whom it waits. False: for none, or that can't be seen. */
 bool hd_form_split_awaits(const ucc_team_h team, hd_text_t *text);

@@ -554,8 +554,10 @@ static ucc_status_t offer(hd_kin_t *kin) {
     return status;
 }
 
-/* Notes why this process can't get the memory. p: in the span. */
+/* Notes why this process can't get the memory. p: in the span, whom it would have got it from, or
+ * been connected with; who is short of descriptors is this one. */
 static void note_obstacle(hd_kin_t *kin, uint32_t p, hd_node_state_t state) {
+    p = state == HD_NODE_NO_DESCRIPTOR ? kin->span->mine : p;
     kin->obstacle = (hd_obstacle_t){
         .kind = HD_OBSTACLE_MEMORY, .state = (uint8_t)state, .whom = kin->process[p].number};
     kin->culprit = p;
@@ -840,7 +842,10 @@ void hd_kin_say_why(hd_kin_t *kin, hd_text_t *text) {
     pthread_mutex_lock(&kin->lock);
     bool memory = kin->obstacle.kind == HD_OBSTACLE_MEMORY;
     bool known = memory || kin->obstacle.kind == HD_OBSTACLE_OTHERS;
-    if (known && p < kin->span->processes && kin->peer[p]) {
+    if (memory && p == kin->span->mine) {
+        hd_text_add(text, "; this process %s",
+                    hd_node_describe((hd_node_state_t)kin->obstacle.state));
+    } else if (known && p < kin->span->processes && kin->peer[p]) {
         hd_who_t who = who_of(kin, p);
         hd_text_add(text, "; process %u (host %s, pid %u) %s", kin->process[p].number, who.host,
                     who.pid,
@@ -894,6 +899,14 @@ void hd_kin_is_scope(hd_kin_t *kin) {
 
 const hd_span_t *hd_kin_span(const hd_group_t *group) {
     return group->kin && !kin_of(group)->of_node ? kin_of(group)->span : NULL;
+}
+
+ucc_status_t hd_kin_birth_status(const hd_group_t *group) {
+    hd_kin_t *kin = kin_of(group);
+    pthread_mutex_lock(&kin->lock);
+    ucc_status_t status = kin->birth ? hd_birth_status(kin->birth) : UCC_OK;
+    pthread_mutex_unlock(&kin->lock);
+    return status;
 }
 
 uint64_t hd_kin_wire(const hd_group_t *group) {

@@ -90,6 +90,9 @@ void hd_kin_name(uint64_t wire, uint64_t name[2]);
 /* Of a group: which endpoints live in which process; NULL: all live in this one, or the group is
  * not shared, or one node's of a team of several. */
 const hd_span_t *hd_kin_span(const hd_group_t *group);
+/* Of such a group, whose team may have gone ahead: UCC_INPROGRESS while other processes have not
+ * come to it. Who ended it now would be missed by them. */
+ucc_status_t hd_kin_birth_status(const hd_group_t *group);
 /* Such a group's team, as its processes call it. */
 uint64_t hd_kin_wire(const hd_group_t *group);
 /* Those processes, by the span's numbers. */

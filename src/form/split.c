@@ -224,6 +224,24 @@ static ucc_status_t go_on(ucc_team_h team, const hd_split_t *split) {
 
 /* --- of a parent whose processes share memory ------------------------------------------------- */
 
+static void leave_birth(ucc_team_h team) {
+    hd_forming_t *f = team->forming;
+    hd_birth_leave(f->parent, f->birth, f->in_parent);
+    f->birth = NULL;
+}
+
+/* It takes no part, and has said so; but the caller may now end the parent, and if that has gone
+ * ahead of other processes, they would not find what it has said. */
+static ucc_status_t split_without(ucc_team_h team) {
+    if (hd_kin_birth_status(team->forming->parent) == UCC_INPROGRESS && !hd_form_has_waited(team)) {
+        return UCC_INPROGRESS;
+    }
+    leave_birth(team);
+    hd_form_drop(team);
+    team->state = HD_TEAM_EXCLUDED;
+    return UCC_OK;
+}
+
 ucc_status_t hd_form_come_to_split(ucc_team_h team, bool included) {
     hd_forming_t *f = team->forming;
     const uint64_t name[2] = {0x5b17, f->split};
@@ -232,20 +250,14 @@ ucc_status_t hd_form_come_to_split(ucc_team_h team, bool included) {
         return UCC_ERR_NO_MEMORY;
     }
     hd_birth_say(f->parent, birth, team->ep, UCC_OK, included);
-    if (included) {
-        f->birth = birth;
-        f->in_parent = team->ep;
-        f->step = STEP_SPLIT;
-    } else { /* it has nothing more to do */
-        hd_birth_leave(f->parent, birth, team->ep);
+    f->birth = birth;
+    f->in_parent = team->ep;
+    f->excluded = !included;
+    f->step = STEP_SPLIT;
+    if (!included) {
+        (void)split_without(team); /* create_test goes on with it */
     }
     return UCC_OK;
-}
-
-static void leave_birth(ucc_team_h team) {
-    hd_forming_t *f = team->forming;
-    hd_birth_leave(f->parent, f->birth, f->in_parent);
-    f->birth = NULL;
 }
 
 /* All have said whether they take part. */
@@ -340,7 +352,7 @@ static ucc_status_t split_by_birth(ucc_team_h team) {
 ucc_status_t hd_form_split(ucc_team_h team) {
     hd_forming_t *f = team->forming;
     if (f->birth) {
-        return split_by_birth(team);
+        return f->excluded ? split_without(team) : split_by_birth(team);
     }
     if (!hd_meeting_is_complete(f->meeting)) {
         ucc_status_t failed = hd_form_meeting_status(team);
@@ -369,7 +381,7 @@ ucc_status_t hd_form_split(ucc_team_h team) {
 void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
     hd_forming_t *f = team->forming;
     if (hd_kin_span(f->parent)) {
-        if (f->birth && !hd_birth_fail(f->birth, f->in_parent, why)) {
+        if (f->birth && !f->excluded && !hd_birth_fail(f->birth, f->in_parent, why)) {
             tell_those_born(team, why);
         }
         if (f->birth) {
@@ -398,15 +410,22 @@ void hd_form_give_up_split(ucc_team_h team, ucc_status_t why) {
 bool hd_form_split_lingers(ucc_team_h team) {
     enum { PATIENCE_MS = 2000 };
     hd_forming_t *f = team->forming;
-    if (f->forks != hd_forks() || f->birth) {
+    uint64_t now = hd_ticks();
+    f->since = f->since ? f->since : now;
+    bool patient = now - f->since < PATIENCE_MS * 1000 * hd_ticks_per_us;
+    if (f->forks != hd_forks() || (f->birth && !f->excluded)) {
         return false;
+    }
+    if (f->birth) {
+        bool lingers = patient && hd_kin_birth_status(f->parent) == UCC_INPROGRESS;
+        if (!lingers) {
+            leave_birth(team);
+        }
+        return lingers;
     }
     if (!hd_meeting_is_complete(f->meeting)) {
         hd_meeting_fail(f->meeting, UCC_ERR_NOT_FOUND);
     }
     hd_split_t *split = split_of(team);
-    uint64_t now = hd_ticks();
-    f->since = f->since ? f->since : now;
-    return split && drive(split) == UCC_INPROGRESS &&
-           now - f->since < PATIENCE_MS * 1000 * hd_ticks_per_us;
+    return split && drive(split) == UCC_INPROGRESS && patient;
 }

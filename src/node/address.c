@@ -28,7 +28,7 @@ static const struct {
     [HD_NODE_UNEXPECTED] = {UCC_ERR_INVALID_PARAM, "does not offer the segment to this process"},
     [HD_NODE_WITHDRAWN] = {UCC_ERR_NOT_FOUND, "does not offer the segment any more"},
     [HD_NODE_CROWDED] = {UCC_ERR_NO_RESOURCE, "has too many requests to answer"},
-    [HD_NODE_NO_DESCRIPTOR] = {UCC_ERR_NO_RESOURCE, "found no free descriptor"},
+    [HD_NODE_NO_DESCRIPTOR] = {UCC_ERR_NO_RESOURCE, "found no free descriptor (ulimit -n)"},
     [HD_NODE_NO_MEMORY] = {UCC_ERR_NO_MEMORY, "has no memory"},
     [HD_NODE_BAD_SEGMENT] = {UCC_ERR_IO_ERROR, "has sent no proper segment"},
 };

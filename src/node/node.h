@@ -63,7 +63,7 @@ typedef enum hd_node_state {
     HD_NODE_UNEXPECTED,    /* the segment is not offered to the process that asks, or not twice */
     HD_NODE_WITHDRAWN,     /* it is not offered any more, or never will be */
     HD_NODE_CROWDED,       /* too many requests wait there */
-    HD_NODE_NO_DESCRIPTOR, /* the limit of descriptors is reached */
+    HD_NODE_NO_DESCRIPTOR, /* this process's limit of descriptors is reached */
     HD_NODE_NO_MEMORY,
     HD_NODE_BAD_SEGMENT, /* what has come is not a sealed memfd of the right size */
     HD_NODE_STATES,

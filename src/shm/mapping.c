@@ -93,14 +93,15 @@ static uint8_t *map(const hd_node_segment_t *segment) {
 }
 
 /* Makes a segment of so many bytes, of which this process has n mappings, and maps it for the first
- * time; NULL: no memory. */
-static uint8_t *make(size_t bytes, uint32_t n, hd_node_segment_t *segment) {
-    if (bytes > hd_segment_most() || !has_room(bytes, n) ||
-        hd_segment_create(bytes, segment) != UCC_OK) {
+ * time; NULL: no memory; or there is none of any size: *refused. */
+static uint8_t *make(size_t bytes, uint32_t n, hd_node_segment_t *segment, bool *refused) {
+    if (bytes > hd_segment_most() || !has_room(bytes, n)) {
         return NULL;
     }
-    uint8_t *base = map(segment);
-    if (!base) {
+    ucc_status_t status = hd_segment_create(bytes, segment);
+    *refused = status < 0 && status != UCC_ERR_NO_MEMORY;
+    uint8_t *base = status == UCC_OK ? map(segment) : NULL;
+    if (status == UCC_OK && !base) {
         hd_segment_close(segment);
     }
     return base;
@@ -127,10 +128,11 @@ size_t hd_mapping_first(uint32_t n) {
 }
 
 static bool can_be_far(void) {
+    static _Atomic bool told; /* relaxed: twice does no harm */
     bool can = hd_park_init_far();
-    if (!can) {
-        hd_info("the system has no membarrier that reaches other processes: a team's memory can't "
-                "be mapped more than once");
+    if (!can && !atomic_exchange_explicit(&told, true, memory_order_relaxed)) {
+        hd_warn("the system has no membarrier that reaches other processes, or forbids it: they "
+                "share no memory");
     }
     return can;
 }
@@ -142,18 +144,22 @@ hd_group_t *hd_mapping_create(uint32_t n, uint32_t number, bool by_processes, si
     hd_node_segment_t segment;
     uint32_t here = by_processes ? 1 : n; /* mappings of this process */
     uint8_t *base = NULL;
+    bool refused = false;
     if (!can_be_far()) {
         return NULL;
     }
     /* What windows take grows with the square of the processes: boards get something beside it. */
     most = most > bytes + most / 4 ? most : bytes + most / 4;
-    for (size_t spare = most > bytes ? most - bytes : 0; !base && spare > page_size(); spare /= 4) {
-        base = make(up(bytes + spare, page_size()), here, &segment);
+    for (size_t spare = most > bytes ? most - bytes : 0; !base && !refused && spare > page_size();
+         spare /= 4) {
+        base = make(up(bytes + spare, page_size()), here, &segment, &refused);
     }
-    base = base ? base : make(bytes, here, &segment);
+    base = base || refused ? base : make(bytes, here, &segment, &refused);
     if (!base) {
-        if (by_processes) { /* they have another way */
-            hd_info("no memory of %zu bytes that %u processes can map", bytes, n);
+        if (by_processes) { /* they may have another way */
+            bool limited = bytes > hd_segment_most();
+            hd_warn("no memory of %zu bytes that %u processes can map%s", bytes, n,
+                    limited ? ": the limit of a file's size (ulimit -f) is lower" : "");
         } else {
             hd_error("no memory of %zu bytes that can be mapped %u times", bytes, n);
         }

@@ -686,6 +686,60 @@ Test(derive, who_waits_for_one_that_does_not_come_times_out_and_the_parent_lives
     cr_assert(processes_run(&shape, SECONDS, come_late, NULL).ok);
 }
 
+/* One that goes ahead of other processes. */
+static ucc_team_h map_all(const process_t *process, const world_t *world, uint16_t id) {
+    ucc_context_h context = world_context(world, world_endpoint(world, 0));
+    ucc_team_params_t params = {.mask = UCC_TEAM_PARAM_FIELD_EP | UCC_TEAM_PARAM_FIELD_EP_RANGE |
+                                        UCC_TEAM_PARAM_FIELD_EP_MAP | UCC_TEAM_PARAM_FIELD_ID,
+                                .ep = process->me,
+                                .ep_range = UCC_COLLECTIVE_EP_RANGE_CONTIG,
+                                .ep_map = {.type = UCC_EP_MAP_FULL, .ep_num = process->size},
+                                .id = id};
+    made_t made = {.size = process->size};
+    must(ucc_team_create_post(&context, 1, &params, &made.team[0]), "ucc_team_create_post");
+    must(drive(world, &made), "a team by a map");
+    return made.team[0];
+}
+
+/* Process 0 takes no part, and ends the parent as soon as it may, by what its handle says, or with
+ * that; others come to the parent, too, only when it has begun with that. */
+static int end_a_parent_ahead(const process_t *process, void *arg) {
+    enum { ROUNDS = 10, LATE_US = 3000 };
+    bool drives = *(const bool *)arg, ok = true;
+    world_t *world = world_create(
+        &(world_params_t){.size = process->size, .form = WORLD_EP_MAP, .process = process});
+    for (uint16_t round = 0; ok && round < ROUNDS; round++) {
+        deadline_t deadline = deadline_start("process 0 to go ahead");
+        while (process->me != 0 && process_get(process, 0, 0) <= round) {
+            deadline_poll(&deadline);
+        }
+        usleep(process->me * LATE_US);
+        made_t parent = {.size = process->size}, made = {.size = process->size - 1};
+        parent.team[0] = map_all(process, world, (uint16_t)(round + 100));
+        must(begin_one(parent.team[0], ~1u, &made.team[0]), "a team of members");
+        process_set(process, 0, (uint64_t)round + 1);
+        if (process->me == 0 && !drives) {
+            destroy(world, &made);
+            made.team[0] = NULL;
+        }
+        ok = drive(world, &made) == UCC_OK;
+        destroy(world, &parent);
+        ok = ok && (process->me == 0 || works(world, &made));
+        destroy(world, &made);
+        process_barrier(process);
+    }
+    world_destroy(world);
+    return !ok;
+}
+
+Test(derive, who_takes_no_part_does_not_end_a_parent_before_others_have_found_it) {
+    shape_t shape = shape_even(3, 1);
+    bool drives = true;
+    cr_assert(processes_run(&shape, SECONDS, end_a_parent_ahead, &drives).ok);
+    drives = false;
+    cr_assert(processes_run(&shape, SECONDS, end_a_parent_ahead, &drives).ok);
+}
+
 /* Process 0's endpoint goes when all have said that they come: those of its process and of
  * others. */
 static int go_when_all_come(const process_t *process, void *arg) {
