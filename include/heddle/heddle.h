@@ -717,7 +717,7 @@ typedef enum {
 } heddle_info_flags_t;
 
 /** Measures this machine's profile, which says how its cores exchange large data, with two threads
- *  on two cores, and writes it to a file. HEDDLE_PROFILE=<path> then has teams use it; without it
+ *  on two cores, and writes it to a file. HEDDLE_PROFILE=PATH then has teams use it; without it
  *  the library has its own, built in or measured in 40 ms (docs/performance.md). For quiet machines.
  *  @param [in]  path     of the file, which is replaced as a whole; with a slash, HEDDLE_PROFILE
  *                        takes it for a path
