@@ -137,11 +137,15 @@ static void hold_on_first(const cpu_set_t *all) {
 /* Would this process take for a stranger whoever has the first processor for long, while process 0
  * notes a yield there that is still to come, or none? */
 static bool takes_others_for_strangers(const process_t *process, bool notes) {
-    enum { LONG_US = 4000, TIMES = 3 };
+    enum { LONG_US = 4000, TIMES = 3, CALM = 100 };
     cpu_set_t all;
     sched_getaffinity(0, sizeof(all), &all);
     hold_on_first(&all);
-    process_barrier(process); /* nobody has been there for long before */
+    for (int i = 0; i < CALM; i++) { /* whoever was found before, while the team was formed */
+        uint64_t now = hd_ticks();
+        hd_processor_came_back(now, now);
+    }
+    process_barrier(process);
     if (process->me == 0 && notes) {
         hd_processor_yields(hd_ticks() + 1000000000 * hd_ticks_per_us);
     }

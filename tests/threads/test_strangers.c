@@ -205,14 +205,11 @@ static void expect_well(pid_t child) {
     cr_assert_eq(status, 0);
 }
 
-/* A process that works for long between two yields, and notes those in `memory`; NULL: at home. */
-static pid_t start_worker(void *memory) {
+/* A process of ours that works for long between two yields, and does not say so. */
+static pid_t start_worker(void) {
     pid_t parent = getpid(), child = fork();
     if (child != 0) {
         return child;
-    }
-    if (memory && !share(memory, 1)) {
-        _exit(1);
     }
     while (getppid() == parent) {
         for (uint64_t began = hd_ticks(); hd_ticks() - began < ticks_of_ms(1);) {
@@ -227,20 +224,36 @@ static pid_t start_worker(void *memory) {
 
 Test(strangers, who_works_elsewhere_and_does_not_say_so_is_one) {
     hold_on_one_processor();
-    pid_t worker = start_worker(NULL);
+    pid_t worker = start_worker();
     cr_assert(is_told_to_sleep(30));
     end(worker);
+}
+
+/* As if the processor had come back late, several times in a row. */
+static bool is_one_found(void) {
+    enum { TIMES = 3, LATE_MS = 4 };
+    uint64_t began = hd_ticks();
+    for (int i = 0; i < TIMES; i++) {
+        hd_processor_came_back(began, began + ticks_of_ms(LATE_MS));
+        began += ticks_of_ms(LATE_MS);
+    }
+    return hd_processor_has_strangers(hd_ticks());
 }
 
 Test(strangers, other_process_that_shares_its_yields_is_none) {
     void *memory = shared_memory();
     hold_on_one_processor();
-    pid_t worker = start_worker(memory);
     cr_assert(share(memory, 7), "each process has names of its own");
-    is_told_to_sleep(1); /* until the worker has come, it may be */
-    memset(memory, 0, hd_processors_bytes());
-    cr_assert_not(is_told_to_sleep(2));
-    end(worker);
+    pid_t child = fork();
+    if (child == 0) {
+        bool shares = share(memory, 1);
+        hd_processor_yields(hd_ticks() + ticks_of_ms(1000000)); /* it had it until then */
+        _exit(shares ? 0 : 1);
+    }
+    expect_well(child);
+    cr_assert_not(is_one_found());
+    hd_processor_yields(hd_ticks() - ticks_of_ms(1000));
+    cr_assert(is_one_found(), "and who says nothing is");
 }
 
 /* One of them tries; the other only asks. */
