@@ -718,7 +718,8 @@ typedef enum {
 
 /** Measures this machine's profile, which says how its cores exchange large data, with two threads
  *  on two cores, and writes it to a file. HEDDLE_PROFILE=PATH then has teams use it; without it
- *  the library has its own, built in or measured in 40 ms (docs/performance.md). For quiet machines.
+ *  the library has its own, built in or measured in 40 ms (docs/performance.md). The machine should
+ *  be quiet meanwhile.
  *  @param [in]  path     of the file, which is replaced as a whole; with a slash, HEDDLE_PROFILE
  *                        takes it for a path
  *  @param [in]  seconds  the time to take, about; a second is enough on a quiet machine

@@ -4,7 +4,8 @@
  * their result; the time is that from meeting to having read, of whoever takes longer, and the
  * least of all repetitions counts, as a thread may be interrupted in most of them. The ways of one
  * comparison alternate, so that what changes meanwhile changes all. All repetitions together have
- * the seconds that the caller gives. By windows, each side fills a ring of its own and empties the other's, as far.c does.
+ * the seconds that the caller gives. By windows, each side fills a ring of its own and empties the
+ * other's, as far.c does.
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "core/copy.h"

@@ -701,8 +701,8 @@ static ucc_team_h map_all(const process_t *process, const world_t *world, uint16
     return made.team[0];
 }
 
-/* Process 0 takes no part, and ends the parent as soon as it may, by what its handle says, or with
- * that; others come to the parent, too, only when it has begun with that. */
+/* Process 0 takes no part. It ends the parent as soon as its handle says that it may, or as soon as
+ * it has destroyed that handle. The others come to the parent only when it has begun with that. */
 static int end_a_parent_ahead(const process_t *process, void *arg) {
     enum { ROUNDS = 10, LATE_US = 3000 };
     bool drives = *(const bool *)arg, ok = true;

@@ -44,8 +44,9 @@ void perf_tune_judge(perf_tuned_t *tuned);
 /** Whether a collective decides: the command line may restrict a variable's to some. */
 bool perf_tune_chosen(const perf_options_t *options, const char *collective);
 
-/** The machine's profile, which HEDDLE_PROFILE names: in a file beside that of the configuration. */
 enum { PERF_TUNE_PATH = 4096 };
+
+/** The machine's profile, in a file beside that of the configuration. */
 typedef struct perf_tuned_profile {
     char path[PERF_TUNE_PATH]; /**< absolute; "": none was measured */
     double seconds;
