@@ -162,7 +162,8 @@ ucc_status_t heddle_join(heddle_group_t *group, uint32_t index, heddle_ep_t **ep
 ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_locality_t *where,
                             heddle_ep_t **ep);
 
-/** Gives up the endpoint. This is local, and never waits for a peer.
+/** Gives up the endpoint. This is local, and never waits for a peer; but after a failure the last
+ *  endpoint of a process takes back what the team has on the network yet, for 2 seconds at most.
  *      All operations that the endpoint started must be complete, and schedules that its own
  *  context drives must be over, else UCC_ERR_INVALID_PARAM. Requests that were not freed are freed.
  *  The others may still finish the collectives in which it took part; what they start beyond these

@@ -220,6 +220,9 @@ void hd_team_free(ucc_team_h team) {
     if (team->member) {
         hd_form_leave(team);
     }
+    if (crosses) {
+        hd_crossing_see_off(team->crossing);
+    }
     if (team->group) {
         hd_home_unpin(&team->group->home);
     }

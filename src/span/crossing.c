@@ -23,6 +23,11 @@
  * made all connections and nothing else is on them, each sends a word to each by rendezvous. Among
  * more processes, and in teams that are ahead, ways are made when they are needed.
  *
+ * Legs keep the group while they are under way (hd_crossing_hold). Where a team has failed they may
+ * outlive its operations, until the network gives their messages up, which it does while somebody
+ * pumps it. So the last endpoint here that leaves pumps until they are over, or some time has gone
+ * by (hd_crossing_lingers, hd_crossing_see_off).
+ *
  * References that are given up later. The end of a group destroys a team of the net's, which a leg
  * that ends under its lane's lock must not do. So the leg notes its reference with the crossing
  * (hd_span_defer_unref), and whoever has pumped the network and holds no lock any more gives it up
@@ -35,9 +40,16 @@
 #include "threads/trace.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 /* --- references that are given up later ------------------------------------------------------- */
+
+void hd_crossing_hold(hd_crossing_t *crossing) {
+    /* relaxed: looked at by who is the last here to leave */
+    atomic_fetch_add_explicit(&crossing->legs, 1, memory_order_relaxed);
+    hd_home_pin(&crossing->group->home);
+}
 
 /* The lock guards the list of crossings, and their `unrefs` and `next_deferred`. */
 static hd_lock_t deferred_lock;
@@ -69,6 +81,10 @@ void hd_span_drain(void) {
         }
         hd_unlock(&deferred_lock);
         hd_assert(!group || unrefs > 0);
+        if (group) {
+            /* relaxed: as in hd_crossing_hold */
+            atomic_fetch_sub_explicit(&crossing->legs, unrefs, memory_order_relaxed);
+        }
         for (; unrefs; unrefs--) {
             hd_home_unpin(&group->home);
         }
@@ -383,7 +399,7 @@ static void start_hello(hd_crossing_t *crossing) {
         end_hello(crossing, UCC_ERR_NO_MEMORY);
         return;
     }
-    hd_home_pin(&crossing->group->home);
+    hd_crossing_hold(crossing);
     hd_leg_start(leg);
 }
 
@@ -438,12 +454,57 @@ void hd_crossing_pump(hd_crossing_t *crossing) {
     }
 }
 
+/* Nobody here will begin anything more. */
+static bool all_have_left(const hd_crossing_t *crossing) {
+    const hd_span_t *span = crossing->span;
+    for (uint32_t e = 0; e < span->n; e++) {
+        if (span->process_of[e] == span->mine &&
+            !hd_group_has_left(crossing->group, hd_group_member(crossing->group, e))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* That of a greeting counts where the team has failed: else others may be long in coming. */
+static bool has_legs(const hd_crossing_t *crossing) {
+    /* acquire: pairs with the release in end_hello */
+    bool greets = atomic_load_explicit(&crossing->greeted, memory_order_acquire) == HD_GREETING &&
+                  hd_group_poisoned(crossing->group) == UCC_OK;
+    /* relaxed: who is the last here to leave has seen its own, and the others' as they left */
+    return atomic_load_explicit(&crossing->legs, memory_order_relaxed) > greets;
+}
+
+/* Are legs under way that nobody here waits for any more? Not for ever: a process
+ * that does not react may keep a message. */
+static bool legs_linger(hd_crossing_t *crossing) {
+    enum { PATIENCE_MS = 2000 };
+    if (!has_legs(crossing) || !all_have_left(crossing)) {
+        return false;
+    }
+    uint64_t now = hd_ticks(), since = 0;
+    /* relaxed, both: only the time matters; whoever comes first sets it */
+    (void)atomic_compare_exchange_strong_explicit(&crossing->parting, &since, now,
+                                                  memory_order_relaxed, memory_order_relaxed);
+    hd_net_pump(crossing->net);
+    hd_span_drain();
+    return has_legs(crossing) && now - (since ? since : now) < PATIENCE_MS * 1000 * hd_ticks_per_us;
+}
+
+void hd_crossing_see_off(hd_crossing_t *crossing) {
+    while (!hd_group_is_inherited(crossing->group) && legs_linger(crossing)) {
+        sched_yield(); /* other processes may have to give up what we have sent */
+    }
+}
+
 bool hd_crossing_lingers(hd_crossing_t *crossing) {
+    if (hd_group_is_inherited(crossing->group)) {
+        return false;
+    }
     /* acquire: pairs with the release in end_hello */
     if (crossing->ahead ||
-        atomic_load_explicit(&crossing->greeted, memory_order_acquire) != HD_GREETING ||
-        hd_group_is_inherited(crossing->group)) {
-        return false;
+        atomic_load_explicit(&crossing->greeted, memory_order_acquire) != HD_GREETING) {
+        return legs_linger(crossing);
     }
     /* else end_hello is about to say that it is over */
     if (!hd_group_is_complete(crossing->group)) {

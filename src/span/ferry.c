@@ -360,7 +360,7 @@ static ucc_status_t start_leg(hd_ferry_t *ferry, const hd_ferry_view_t *v, const
     status = status == UCC_OK ? take_memory(&l->scratch, needs) : status;
     if (status == UCC_OK) {
         l->leg.call.scratch = needs ? l->scratch.at : NULL;
-        hd_home_pin(&op->group->home);
+        hd_crossing_hold(ferry->crossing);
         hd_leg_start(&l->leg);
     }
     return status;

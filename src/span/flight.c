@@ -328,7 +328,7 @@ static ucc_status_t set_up(hd_flight_t *f, hd_op_t *op, const hd_exchange_ref_t 
 /* Lets hd_flight_closed find the flight from here on, and its legs keep the group. */
 static void announce(hd_flight_t *f, const hd_op_t *op, uint32_t legs) {
     for (uint32_t j = 0; j < legs; j++) {
-        hd_home_pin(&op->group->home);
+        hd_crossing_hold(f->crossing);
     }
     /* release: publishes the flight; pairs with hd_flight_closed */
     atomic_store_explicit(&f->key, hd_outer_key(op), memory_order_release);

@@ -234,6 +234,8 @@ struct hd_crossing {
     hd_net_piece_t given_word, taken_word;
     hd_net_data_t give[HD_WARM_PROCESSES], take[HD_WARM_PROCESSES];
     _Atomic uint32_t greeted; /* hd_greeting_t */
+    _Atomic uint32_t legs;    /* under way, each with a reference to the group */
+    _Atomic uint64_t parting; /* since when somebody waits for them alone; 0: nobody does */
     /* the other processes need not be told any more that the team has failed */
     _Atomic uint32_t aborted;
     hd_pool_t pool;
@@ -293,9 +295,12 @@ void hd_crossing_awaits(const hd_crossing_t *crossing, hd_text_t *text);
 /* Drives the greeting on, if the group is sealed. Called by those who wait while the group is not
  * complete; the greeting may end without the group's bell being rung. */
 void hd_crossing_pump(hd_crossing_t *crossing);
-/* Must the endpoint that is being destroyed come again, because the greeting is under way? It is
- * cancelled, and the team fails; but that of a team that is `ahead` goes on without endpoints. */
+/* Must the endpoint that is being destroyed come again? Because the greeting is under way, which is
+ * cancelled, and the team fails; but that of a team that is `ahead` goes on without endpoints. Or
+ * because it is the last here, and legs are under way, for some seconds at most. */
 bool hd_crossing_lingers(hd_crossing_t *crossing);
+/* Waits for those legs, if the caller, which has left, is the last here. */
+void hd_crossing_see_off(hd_crossing_t *crossing);
 /* Returns the span of an active set of the team, made at the first call; it is the crossing's. Any
  * thread. NULL: no memory (logged). */
 const hd_span_t *hd_crossing_set(hd_crossing_t *crossing, const hd_subset_t *set);
@@ -331,7 +336,9 @@ uint64_t hd_swap_express_of(const hd_place_t *at, const hd_call_t *call, const v
 /* crossing.c: gives up the references to groups that hd_span_defer_unref has noted. The caller
  * holds no lock. */
 void hd_span_drain(void);
-/* Notes that a leg gives up its reference to the crossing's group. By the leg's last step. */
+/* A leg has a reference to the crossing's group, from before it starts. */
+void hd_crossing_hold(hd_crossing_t *crossing);
+/* Notes that a leg gives it up. By the leg's last step. */
 void hd_span_defer_unref(hd_crossing_t *crossing);
 
 #endif

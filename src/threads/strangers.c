@@ -74,14 +74,14 @@ size_t hd_processors_bytes(void) {
 
 /* Memory of no use that any number of processes may share, at `place` or, if that is NULL,
  * anywhere; flags: MAP_FIXED or MAP_FIXED_NOREPLACE. NULL: there is none; with MAP_FIXED, what was
- * there is still there. */
+ * there is still there. This and remap are the system's calls: others look at the place meanwhile,
+ * which ThreadSanitizer's mmap takes for a race, and UCX's mremap knows no fixed address. */
 static void *map_nothing(void *place, int flags) {
-    void *at = mmap(place, hd_processors_bytes(), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+    void *at = (void *)syscall(SYS_mmap, place, hd_processors_bytes(), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* The system's call, not what UCX puts in front of it, which knows no fixed address. */
 static void *remap(void *from, size_t before, int flags, void *to) {
     return (void *)syscall(SYS_mremap, from, before, hd_processors_bytes(), MREMAP_MAYMOVE | flags,
                            to);

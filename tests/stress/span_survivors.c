@@ -19,6 +19,8 @@
  * shared memory: a team ends by a collective that finds that all are where they have to be. Whoever
  * has been given up finds that in its log, which is a file that the launcher reads, too.
  */
+#include "net/net.h"
+
 #include "stress.h"
 
 #include "../support/heaps.h"
@@ -594,6 +596,10 @@ static int work(const process_t *process, void *arg) {
         pthread_join(threads[i], NULL);
     }
     heddle_group_destroy(side.group);
+    if (hd_net_opened()) { /* something is left of a team */
+        complain(&side, "the network is open at the end", UCC_ERR_LAST);
+        atomic_fetch_add(&side.bad, 1);
+    }
     if (fate > 0) {
         waitpid(fate, NULL, 0);
     }
