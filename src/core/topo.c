@@ -419,6 +419,29 @@ uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t 
     return n;
 }
 
+static uint32_t bit_of(const hd_topo_pu_t *pu) {
+    return (uint32_t)pu->os_index % (HD_TOPO_SET_WORDS * 64);
+}
+
+void hd_topo_add_usable(const hd_topo_t *topo, hd_topo_set_t *set) {
+    for (uint32_t i = 0; i < topo->n_pus; i++) {
+        uint32_t bit = bit_of(&topo->pu[i]);
+        set->word[bit / 64] |= (uint64_t)topo->pu[i].usable << bit % 64;
+    }
+}
+
+uint32_t hd_topo_n_set_in(const hd_topo_t *topo, const hd_topo_set_t *set, hd_topo_level_t level,
+                          int32_t domain) {
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < topo->n_pus; i++) {
+        uint32_t bit = bit_of(&topo->pu[i]);
+        n += set->word[bit / 64] >> bit % 64 & 1 &&
+             hd_locality_domain(&topo->pu[i].where, level) == domain;
+    }
+    return n;
+}
+
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level) {
     return level >= 1 && level <= HD_TOPO_CACHES ? topo->cache_size[level - 1] : 0;
 }

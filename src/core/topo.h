@@ -71,6 +71,17 @@ uint32_t hd_topo_n_pus(const hd_topo_t *topo);
 uint32_t hd_topo_n_domains(const hd_topo_t *topo, hd_topo_level_t level);
 /* Hardware threads this process may use in one domain of that level. */
 uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t domain);
+/* A set of hardware threads, by the system's numbers: what several processes may use together, each
+ * of which may be held on others. Numbers that are the same modulo its size are one. */
+enum { HD_TOPO_SET_WORDS = 16 };
+typedef struct hd_topo_set {
+    uint64_t word[HD_TOPO_SET_WORDS];
+} hd_topo_set_t;
+/* Adds those this process may use. */
+void hd_topo_add_usable(const hd_topo_t *topo, hd_topo_set_t *set);
+/* How many of a domain are in the set. */
+uint32_t hd_topo_n_set_in(const hd_topo_t *topo, const hd_topo_set_t *set, hd_topo_level_t level,
+                          int32_t domain);
 /* Bytes of one cache of level 1, 2 or 3 (data or unified); 0 when unknown. */
 size_t hd_topo_cache_size(const hd_topo_t *topo, int level);
 /* The operating system's number of a NUMA node, for hd_alloc_local; -1 for numa < 0 or unknown. */

@@ -861,7 +861,7 @@ bool hd_kin_all_lack(const hd_kin_t *kin) {
 
 /* Its processes know each other's yields as those of the scope do. */
 static void share_processors(hd_kin_t *kin) {
-    bool lacks = kin->span->n > hd_topo_n_pus(hd_topo_get());
+    bool lacks = kin->span->n > hd_group_n_processors(kin->group);
     uint64_t name = kin->scope ? kin_of(kin->scope)->yields : kin->group->serial;
     kin->processors = hd_processors_share(kin->scope ? NULL : kin->group->yields, name, lacks);
     kin->yields = kin->processors.by_table ? name : 0;

@@ -212,6 +212,49 @@ static hd_group_t *allocate(uint32_t n, const hd_group_config_t *config) {
     return group;
 }
 
+/* By each process, when it maps the group's memory. */
+static void add_processors(hd_group_t *group) {
+    hd_topo_set_t mine = {{0}};
+    hd_topo_add_usable(hd_topo_get(), &mine);
+    for (uint32_t w = 0; w < HD_TOPO_SET_WORDS; w++) {
+        if (mine.word[w]) {
+            /* relaxed: whoever joins hands it on */
+            atomic_fetch_or_explicit(&group->charter->processors[w], mine.word[w],
+                                     memory_order_relaxed);
+        }
+    }
+}
+
+static hd_topo_set_t processors_of(const hd_charter_t *charter) {
+    hd_topo_set_t set;
+    for (uint32_t w = 0; w < HD_TOPO_SET_WORDS; w++) {
+        /* relaxed: see add_processors */
+        set.word[w] = atomic_load_explicit(&charter->processors[w], memory_order_relaxed);
+    }
+    return set;
+}
+
+uint32_t hd_group_n_processors(const hd_group_t *group) {
+    if (!group->charter) {
+        return hd_topo_n_pus(hd_topo_get());
+    }
+    hd_topo_set_t set = processors_of(group->charter);
+    uint32_t n = 0;
+    for (uint32_t w = 0; w < HD_TOPO_SET_WORDS; w++) {
+        n += (uint32_t)__builtin_popcountll(set.word[w]);
+    }
+    return n;
+}
+
+static uint32_t n_processors_in(const hd_group_t *group, hd_topo_level_t level, int32_t domain) {
+    const hd_topo_t *topo = hd_topo_get();
+    if (!group->charter) {
+        return hd_topo_n_pus_in(topo, level, domain);
+    }
+    hd_topo_set_t set = processors_of(group->charter);
+    return hd_topo_n_set_in(topo, &set, level, domain);
+}
+
 /* What the other mappings need to know. */
 static void write_charter(hd_group_t *group) {
     hd_charter_t *charter = group->charter;
@@ -220,6 +263,7 @@ static void write_charter(hd_group_t *group) {
     charter->mappings = group->mapping.n;
     charter->config = group->config;
     charter->config.streaming_min = group->streaming_min; /* of this process's machine */
+    add_processors(group);
 }
 
 hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
@@ -315,6 +359,7 @@ hd_group_t *hd_group_of(const hd_node_segment_t *segment, uint32_t n,
         return NULL;
     }
     hd_group_watch_forks(group);
+    add_processors(group);
     return group;
 }
 
@@ -385,7 +430,7 @@ static bool is_overfull(const hd_group_t *group, hd_topo_level_t level) {
         for (uint32_t j = 0; domain >= 0 && j < i + 1; j++) { /* the last one counts them all */
             held += hd_locality_domain(&group->locality[j], level) == domain;
         }
-        if (held > 1 && held > hd_topo_n_pus_in(hd_topo_get(), level, domain)) {
+        if (held > 1 && held > n_processors_in(group, level, domain)) {
             return true;
         }
     }
@@ -395,7 +440,7 @@ static bool is_overfull(const hd_group_t *group, hd_topo_level_t level) {
 /* More endpoints than processors, of all or of a domain, or two held on one: some of them can't be
  * running. */
 static bool is_crowded(const hd_group_t *group) {
-    if (group->n > hd_topo_n_pus(hd_topo_get())) {
+    if (group->n > hd_group_n_processors(group)) {
         return true;
     }
     for (uint32_t i = 0; i < group->n; i++) {

@@ -113,6 +113,8 @@ uint32_t hd_group_member(const hd_group_t *group, uint32_t number);
 static inline uint32_t hd_group_number(const hd_group_t *group, uint32_t member) {
     return group->numbers ? group->numbers[member] : member;
 }
+/* Processors that its processes may use together, as far as they have mapped its memory. */
+uint32_t hd_group_n_processors(const hd_group_t *group);
 
 /* --- poison.c: whether a group may still be used ---------------------------------------------- */
 

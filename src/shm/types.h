@@ -393,6 +393,7 @@ typedef struct hd_charter {
     hd_group_config_t config;  /* but for `stall` and `timeout`, which are each process's own */
     _Atomic uint32_t is_ruled; /* 1: by the last endpoint to join */
     hd_ruling_t ruling;
+    _Atomic uint64_t processors[HD_TOPO_SET_WORDS]; /* a set: what its processes may use together */
     /* parts.c: mappings that reach all parts; and what follows (hd_puts_t), once for all of them */
     _Atomic uint32_t reaching, puts;
 } hd_charter_t;

@@ -689,8 +689,10 @@ static void look_who_is_here(hd_crossing_t *crossing) {
     for (uint32_t p = 0; p < span->processes; p++) {
         here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
     }
-    crossing->crowded = here > hd_topo_n_pus(hd_topo_get());
-    if (here > crossing->group->n) { /* more than those that share memory */
+    bool apart = here > crossing->group->n;
+    crossing->crowded =
+        here > (apart ? hd_topo_n_pus(hd_topo_get()) : hd_group_n_processors(crossing->group));
+    if (apart) { /* more than those that share memory */
         crossing->processors = hd_processors_share(NULL, 0, crossing->crowded);
     }
 }

@@ -7,6 +7,7 @@
 #include "../support/processes.h"
 #include "../support/sweeps.h"
 
+#include "api/api.h"
 #include "threads/strangers.h"
 
 #include <criterion/criterion.h>
@@ -49,6 +50,45 @@ static int work_without_network(const process_t *process, void *arg) {
 Test(kin, on_one_node_load_no_network_and_open_no_socket_of_one) {
     shape_t shape = shape_even(3, 2);
     cr_assert(processes_run(&shape, SECONDS, work_without_network, NULL).ok);
+}
+
+/* --- processors ------------------------------------------------------------------------------- */
+
+/* As a launcher of MPI programs holds them: each process on a processor of its own, or all on one. */
+static int work_held(const process_t *process, void *arg) {
+    const bool *apart = arg;
+    cpu_set_t mine, one;
+    int place = 0;
+    sched_getaffinity(0, sizeof(mine), &mine);
+    for (uint32_t skip = *apart ? process->me : 0; skip > 0 || !CPU_ISSET(place, &mine); place++) {
+        skip -= CPU_ISSET(place, &mine) != 0;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(place, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    heddle_group_t *group;
+    heddle_ep_t *ep;
+    ucc_oob_coll_t oob = process_group_oob(process, 0);
+    heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
+    must(heddle_group_create(&params, &group), "heddle_group_create");
+    must(heddle_join(group, 0, &ep), "heddle_join");
+    must(heddle_barrier(ep), "heddle_barrier");
+    const hd_group_t *team = ep->team->group;
+    process_expect(hd_group_n_processors(team) == (*apart ? process->size : 1) &&
+                       team->dedicated == *apart,
+                   "%u processors, %d", hd_group_n_processors(team), team->dedicated);
+    must(heddle_leave(ep), "heddle_leave");
+    must(heddle_group_destroy(group), "heddle_group_destroy");
+    return 0;
+}
+
+Test(kin, processes_held_on_processors_of_their_own_have_enough) {
+    shape_t shape = shape_even(2, 1);
+    cpu_set_t all;
+    cr_assert(sched_getaffinity(0, sizeof(all), &all) == 0);
+    for (int apart = 0; apart <= (CPU_COUNT(&all) > 1); apart++) {
+        cr_assert(processes_run(&shape, SECONDS, work_held, &(bool){apart}).ok);
+    }
 }
 
 /* --- nothing is left -------------------------------------------------------------------------- */
