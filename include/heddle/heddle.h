@@ -163,7 +163,7 @@ ucc_status_t heddle_join_at(heddle_group_t *group, uint32_t index, const heddle_
                             heddle_ep_t **ep);
 
 /** Gives up the endpoint. This is local, and never waits for a peer; but after a failure the last
- *  endpoint of a process takes back what the team has on the network yet, for 2 seconds at most.
+ *  endpoint of a process takes back what the team has on the network yet, for 1.5 seconds at most.
  *      All operations that the endpoint started must be complete, and schedules that its own
  *  context drives must be over, else UCC_ERR_INVALID_PARAM. Requests that were not freed are freed.
  *  The others may still finish the collectives in which it took part; what they start beyond these

@@ -512,6 +512,7 @@ static void retire_ep(heddle_ep_t *ep) {
     ep->magic = HD_EP_LEFT;
     if (ep->team) {
         ep->index = ep->team->ep;
+        hd_team_see_off(ep->team);
         hd_team_free(ep->team);
         ep->team = NULL;
     }

@@ -30,6 +30,7 @@ static ucc_status_t go_ahead(heddle_ep_t *parent, ucc_team_h team, heddle_ep_t *
         status = status == UCC_OK ? UCC_ERR_NO_MEMORY : status;
         if (team->group) {
             hd_group_poison(team->group, status); /* the others must not wait for me */
+            hd_team_see_off(team);
         }
         hd_team_free(team);
         return status;

@@ -32,6 +32,7 @@ enum {
     TURN = 4 * HD_COPY_LINE,  /* of one page before it is the next one's turn */
     SHORT = 4 * HD_COPY_LINE, /* up to here streaming is not worth its beginning and end */
     MOST_VECTORS = 1 << 20,   /* from here on, source and result are not in a core's caches */
+    MOST_STRING = 4 << 20,    /* longer ones C libraries stream */
     PLAIN_WINDOW = 2 * 4096   /* stays in the first cache level beside its destinations */
 };
 
@@ -247,7 +248,7 @@ static void stream_two(char *dst, char *dst2, const char *src, size_t bytes) {
 
 /* See the head of this file. */
 static bool is_slow_as_string(const void *dst, const void *src) {
-    return ((uintptr_t)dst - (uintptr_t)src - 1) % PAGE < HD_COPY_LINE / 2;
+    return ((uintptr_t)dst - (uintptr_t)src - 1) % PAGE < HD_COPY_LINE / 2 - 1;
 }
 
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores) {
@@ -258,8 +259,8 @@ void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores) {
     switch (stores) {
     case HD_STORES_PLAIN:
     case HD_STORES_STRING:
-        if (bytes >= HD_COPY_LONG && (plain || is_slow_as_string(dst, src)) &&
-            !hd_sanitizer_checks_copies) {
+        plain = plain || (bytes < MOST_STRING && is_slow_as_string(dst, src));
+        if (bytes >= HD_COPY_LONG && plain && !hd_sanitizer_checks_copies) {
             copy_vectors(dst, src, bytes);
         } else {
             memcpy(dst, src, bytes);

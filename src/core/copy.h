@@ -30,7 +30,8 @@ typedef enum hd_stores { HD_STORES_PLAIN, HD_STORES_STRING, HD_STORES_STREAMING 
 
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores);
 
-/* Bytes from which plain stores are vectors of ours. Below, memcpy has vectors itself. */
+/* Bytes from which vectors of ours are used, for plain stores, and where string instructions would
+ * be slow. Below, memcpy has vectors itself. */
 enum { HD_COPY_LONG = 2048 };
 
 /* To every dst[j] + dst_offset (bytes), j < m, except those that are src itself. The source is read

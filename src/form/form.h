@@ -27,6 +27,9 @@ ucc_status_t hd_team_attach(ucc_team_h team, hd_group_t *group, uint32_t ep,
 /* Frees a handle, unless it is NULL, with all that it keeps, and leaves its group. Nothing is in
  * progress on it, but for a greeting that has failed, which ends here. */
 void hd_team_free(ucc_team_h team);
+/* By who may be kept waiting, before that: leaves the group, and waits for what a failed team has
+ * on the network yet, for some seconds at most. */
+void hd_team_see_off(ucc_team_h team);
 /* Begins a team that all endpoints of the parent make; included: the caller takes part in it. */
 ucc_status_t hd_team_derive(ucc_team_h parent, bool included, ucc_team_h *out);
 /* Begins a team of those that are left of a parent in several processes (shrink.c). origin: that of

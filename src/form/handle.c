@@ -191,6 +191,15 @@ void hd_form_leave(ucc_team_h team) {
     }
 }
 
+void hd_team_see_off(ucc_team_h team) {
+    if (team->member) {
+        hd_form_leave(team);
+    }
+    if (team->crossing) {
+        hd_crossing_see_off(team->crossing);
+    }
+}
+
 void hd_team_free(ucc_team_h team) {
     if (!team) {
         return;
@@ -219,9 +228,6 @@ void hd_team_free(ucc_team_h team) {
     hd_ordinals_end(&team->lists);
     if (team->member) {
         hd_form_leave(team);
-    }
-    if (crosses) {
-        hd_crossing_see_off(team->crossing);
     }
     if (team->group) {
         hd_home_unpin(&team->group->home);

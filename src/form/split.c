@@ -124,7 +124,7 @@ static void *make_split(void *forming) {
     /* relaxed, both: hd_leg_start, and the meeting's lock, hand them on */
     atomic_store_explicit(&split->refs, 2, memory_order_relaxed);
     atomic_store_explicit(&split->status, UCC_INPROGRESS, memory_order_relaxed);
-    hd_home_pin(&f->parent->home);
+    hd_crossing_hold(crossing);
     hd_leg_start(leg);
     return split;
 }

@@ -26,7 +26,9 @@
  * Legs keep the group while they are under way (hd_crossing_hold). Where a team has failed they may
  * outlive its operations, until the network gives their messages up, which it does while somebody
  * pumps it. So the last endpoint here that leaves pumps until they are over, or some time has gone
- * by (hd_crossing_lingers, hd_crossing_see_off).
+ * by (hd_crossing_lingers, hd_crossing_see_off): less than after which the ways to a process that
+ * does not react are cut, on which healthy teams may count. Where an endpoint has never joined, or
+ * what is under way takes longer, a failed team stays until somebody pumps for others.
  *
  * References that are given up later. The end of a group destroys a team of the net's, which a leg
  * that ends under its lane's lock must not do. So the leg notes its reference with the crossing
@@ -83,7 +85,10 @@ void hd_span_drain(void) {
         hd_assert(!group || unrefs > 0);
         if (group) {
             /* relaxed: as in hd_crossing_hold */
-            atomic_fetch_sub_explicit(&crossing->legs, unrefs, memory_order_relaxed);
+            uint32_t before =
+                atomic_fetch_sub_explicit(&crossing->legs, unrefs, memory_order_relaxed);
+            hd_assert_le(unrefs, before);
+            (void)before;
         }
         for (; unrefs; unrefs--) {
             hd_home_unpin(&group->home);
@@ -466,20 +471,14 @@ static bool all_have_left(const hd_crossing_t *crossing) {
     return true;
 }
 
-/* That of a greeting counts where the team has failed: else others may be long in coming. */
-static bool has_legs(const hd_crossing_t *crossing) {
-    /* acquire: pairs with the release in end_hello */
-    bool greets = atomic_load_explicit(&crossing->greeted, memory_order_acquire) == HD_GREETING &&
-                  hd_group_poisoned(crossing->group) == UCC_OK;
-    /* relaxed: who is the last here to leave has seen its own, and the others' as they left */
-    return atomic_load_explicit(&crossing->legs, memory_order_relaxed) > greets;
-}
-
-/* Are legs under way that nobody here waits for any more? Not for ever: a process
- * that does not react may keep a message. */
+/* Has the team failed, and are legs under way that nobody here waits for any more? Not for ever: a
+ * process that does not react may keep a message. Legs of a team that has not failed end without
+ * help, but others may be long in coming. */
 static bool legs_linger(hd_crossing_t *crossing) {
-    enum { PATIENCE_MS = 2000 };
-    if (!has_legs(crossing) || !all_have_left(crossing)) {
+    enum { PATIENCE_MS = 1500 };
+    /* relaxed: who is the last here to leave has seen its own, and the others' as they left */
+    if (atomic_load_explicit(&crossing->legs, memory_order_relaxed) == 0 ||
+        hd_group_poisoned(crossing->group) == UCC_OK || !all_have_left(crossing)) {
         return false;
     }
     uint64_t now = hd_ticks(), since = 0;
@@ -488,7 +487,9 @@ static bool legs_linger(hd_crossing_t *crossing) {
                                                   memory_order_relaxed, memory_order_relaxed);
     hd_net_pump(crossing->net);
     hd_span_drain();
-    return has_legs(crossing) && now - (since ? since : now) < PATIENCE_MS * 1000 * hd_ticks_per_us;
+    /* relaxed: as above */
+    return atomic_load_explicit(&crossing->legs, memory_order_relaxed) != 0 &&
+           now < (since ? since : now) + PATIENCE_MS * 1000 * hd_ticks_per_us;
 }
 
 void hd_crossing_see_off(hd_crossing_t *crossing) {
@@ -690,8 +691,9 @@ static void look_who_is_here(hd_crossing_t *crossing) {
         here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
     }
     bool apart = here > crossing->group->n;
-    crossing->crowded =
-        here > (apart ? hd_topo_n_pus(hd_topo_get()) : hd_group_n_processors(crossing->group));
+    uint32_t own = hd_topo_n_pus(hd_topo_get());
+    crossing->crowded = here > (apart ? own : hd_group_n_processors(crossing->group)) ||
+                        hd_span_count(span, span->mine) > own;
     if (apart) { /* more than those that share memory */
         crossing->processors = hd_processors_share(NULL, 0, crossing->crowded);
     }

@@ -297,7 +297,8 @@ void hd_crossing_awaits(const hd_crossing_t *crossing, hd_text_t *text);
 void hd_crossing_pump(hd_crossing_t *crossing);
 /* Must the endpoint that is being destroyed come again? Because the greeting is under way, which is
  * cancelled, and the team fails; but that of a team that is `ahead` goes on without endpoints. Or
- * because it is the last here, and legs are under way, for some seconds at most. */
+ * because the team has failed, it is the last here, and legs are under way: for some seconds at
+ * most. */
 bool hd_crossing_lingers(hd_crossing_t *crossing);
 /* Waits for those legs, if the caller, which has left, is the last here. */
 void hd_crossing_see_off(hd_crossing_t *crossing);

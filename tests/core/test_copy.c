@@ -88,7 +88,7 @@ Test(copy, long_copies_of_several_walks_and_their_rest) {
                 one_copy(at, 2100, large[i], HD_STORES_PLAIN);
                 one_copy(2100, at, large[i], HD_STORES_PLAIN);
                 one_copy(at, 127 - at, large[i], HD_STORES_STRING);
-                one_copy(at + 1 + at % 32, at, large[i], HD_STORES_STRING);
+                one_copy(at + 1 + at % 31, at, large[i], HD_STORES_STRING);
             }
         }
     }

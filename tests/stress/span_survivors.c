@@ -596,7 +596,7 @@ static int work(const process_t *process, void *arg) {
         pthread_join(threads[i], NULL);
     }
     heddle_group_destroy(side.group);
-    if (hd_net_opened()) { /* something is left of a team */
+    if (hd_net_opened() && s->part != STOP) { /* something is left of a team */
         complain(&side, "the network is open at the end", UCC_ERR_LAST);
         atomic_fetch_add(&side.bad, 1);
     }
