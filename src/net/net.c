@@ -54,6 +54,9 @@ static void close_lane(hd_net_t *net, hd_net_lane_t *lane) {
         bool clean =
             hd_peer_close_links(net, lane) && !lane->under_way && hd_ucx_hang_up(&lane->port);
         if (!clean) { /* UCX keeps the worker, and with it what is under way */
+            hd_info("a worker of the network stays, with its descriptors and memory: UCX would end "
+                    "this process over what processes that have gone left in it "
+                    "(docs/processes.md)");
             net->stays = true;
             hd_ucx_abandon(&lane->port);
             lane->under_way = NULL;
