@@ -2,8 +2,8 @@
  * Plain copies of some KiB and more are vectors of our own: memcpy, which copies by string
  * instructions then, took up to 1.5 times as long out of another core's caches. And on AMD's Zen 3
  * string instructions take up to twenty times as long where the destination lies less than half a
- * line behind the source, as far as the lower 12 bits tell: as the result of malloc() does, of large
- * memory, behind a page.
+ * line behind the source, as far as the lower 12 bits tell. Large memory of malloc() lies so behind
+ * the beginning of a page.
  *
  * Streaming copies: up to the first whole line of the destination by plain stores, then whole
  * lines, then the rest. A line has to be written whole and at once, or its parts go to memory one
@@ -251,24 +251,22 @@ static bool is_slow_as_string(const void *dst, const void *src) {
     return ((uintptr_t)dst - (uintptr_t)src - 1) % PAGE < HD_COPY_LINE / 2 - 1;
 }
 
+static bool is_for_vectors(const void *dst, const void *src, size_t bytes, hd_stores_t stores) {
+    bool plain = stores == HD_STORES_PLAIN && bytes < MOST_VECTORS;
+    return bytes >= HD_COPY_LONG && !hd_sanitizer_checks_copies &&
+           (plain || (bytes < MOST_STRING && is_slow_as_string(dst, src)));
+}
+
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores) {
     if (bytes == 0 || dst == src) {
         return;
     }
-    bool plain = stores == HD_STORES_PLAIN && bytes < MOST_VECTORS;
-    switch (stores) {
-    case HD_STORES_PLAIN:
-    case HD_STORES_STRING:
-        plain = plain || (bytes < MOST_STRING && is_slow_as_string(dst, src));
-        if (bytes >= HD_COPY_LONG && plain && !hd_sanitizer_checks_copies) {
-            copy_vectors(dst, src, bytes);
-        } else {
-            memcpy(dst, src, bytes);
-        }
-        break;
-    case HD_STORES_STREAMING:
+    if (stores == HD_STORES_STREAMING) {
         stream(dst, src, bytes);
-        break;
+    } else if (is_for_vectors(dst, src, bytes, stores)) {
+        copy_vectors(dst, src, bytes);
+    } else {
+        memcpy(dst, src, bytes);
     }
 }
 

@@ -28,7 +28,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 
-enum { MAX_CPUS = 8192 /* the largest that Linux can be built for */ };
+enum { MAX_CPUS = HD_TOPO_SET_WORDS * 64 };
 
 typedef struct cpu_mask {
     cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
@@ -410,24 +410,26 @@ uint32_t hd_topo_n_domains(const hd_topo_t *topo, hd_topo_level_t level) {
     return (unsigned)level < HD_TOPO_N_LEVELS ? topo->n_domains[level] : 0;
 }
 
-uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t domain) {
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < topo->n_pus; i++) {
-        n += topo->pu[i].usable && hd_locality_domain(&topo->pu[i].where, level) == domain;
-    }
-    return n;
-}
-
-static uint32_t bit_of(const hd_topo_pu_t *pu) {
-    return (uint32_t)pu->os_index % (HD_TOPO_SET_WORDS * 64);
+/* Those whose number is not known go by their place. */
+static uint32_t bit_of(const hd_topo_t *topo, uint32_t i) {
+    int number = topo->pu[i].os_index;
+    return (number >= 0 ? (uint32_t)number : i) % (HD_TOPO_SET_WORDS * 64);
 }
 
 void hd_topo_add_usable(const hd_topo_t *topo, hd_topo_set_t *set) {
     for (uint32_t i = 0; i < topo->n_pus; i++) {
-        uint32_t bit = bit_of(&topo->pu[i]);
+        uint32_t bit = bit_of(topo, i);
         set->word[bit / 64] |= (uint64_t)topo->pu[i].usable << bit % 64;
     }
+}
+
+uint32_t hd_topo_set_size(const hd_topo_set_t *set) {
+    uint32_t n = 0;
+
+    for (uint32_t w = 0; w < HD_TOPO_SET_WORDS; w++) {
+        n += (uint32_t)__builtin_popcountll(set->word[w]);
+    }
+    return n;
 }
 
 uint32_t hd_topo_n_set_in(const hd_topo_t *topo, const hd_topo_set_t *set, hd_topo_level_t level,
@@ -435,7 +437,7 @@ uint32_t hd_topo_n_set_in(const hd_topo_t *topo, const hd_topo_set_t *set, hd_to
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < topo->n_pus; i++) {
-        uint32_t bit = bit_of(&topo->pu[i]);
+        uint32_t bit = bit_of(topo, i);
         n += set->word[bit / 64] >> bit % 64 & 1 &&
              hd_locality_domain(&topo->pu[i].where, level) == domain;
     }

@@ -69,16 +69,15 @@ bool hd_topo_is_this_machine(const hd_topo_t *topo);
 uint32_t hd_topo_n_pus(const hd_topo_t *topo);
 /* Domains of that level among them; at least 1. */
 uint32_t hd_topo_n_domains(const hd_topo_t *topo, hd_topo_level_t level);
-/* Hardware threads this process may use in one domain of that level. */
-uint32_t hd_topo_n_pus_in(const hd_topo_t *topo, hd_topo_level_t level, int32_t domain);
 /* A set of hardware threads, by the system's numbers: what several processes may use together, each
- * of which may be held on others. Numbers that are the same modulo its size are one. */
-enum { HD_TOPO_SET_WORDS = 16 };
+ * of which may be held on others. Its size is the largest that Linux can be built for. */
+enum { HD_TOPO_SET_WORDS = 8192 / 64 };
 typedef struct hd_topo_set {
     uint64_t word[HD_TOPO_SET_WORDS];
 } hd_topo_set_t;
 /* Adds those this process may use. */
 void hd_topo_add_usable(const hd_topo_t *topo, hd_topo_set_t *set);
+uint32_t hd_topo_set_size(const hd_topo_set_t *set);
 /* How many of a domain are in the set. */
 uint32_t hd_topo_n_set_in(const hd_topo_t *topo, const hd_topo_set_t *set, hd_topo_level_t level,
                           int32_t domain);

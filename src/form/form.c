@@ -325,9 +325,7 @@ ucc_status_t hd_team_destroy(ucc_team_h team) {
         team->state = HD_TEAM_FAILED;
         team->failure = UCC_ERR_NOT_FOUND;
     }
-    if (team->member) {
-        hd_form_leave(team);
-    }
+    hd_form_leave(team);
     hd_span_drain();
     /* puts: the user may free this endpoint's part of the team's memory after this */
     if ((team->crossing && hd_crossing_lingers(team->crossing)) ||

@@ -182,6 +182,9 @@ ucc_status_t hd_form_give_out(ucc_team_h team, ucc_status_t status, ucc_team_h *
 }
 
 void hd_form_leave(ucc_team_h team) {
+    if (!team->member) {
+        return;
+    }
     uint64_t last = hd_group_leave(team->group, hd_group_member(team->group, team->ep));
     if (team->crossing) {
         hd_crossing_leave(team->crossing, last);
@@ -192,9 +195,7 @@ void hd_form_leave(ucc_team_h team) {
 }
 
 void hd_team_see_off(ucc_team_h team) {
-    if (team->member) {
-        hd_form_leave(team);
-    }
+    hd_form_leave(team);
     if (team->crossing) {
         hd_crossing_see_off(team->crossing);
     }
@@ -226,9 +227,7 @@ void hd_team_free(ucc_team_h team) {
     hd_devices_close(team->devices);
     hd_algorithms_end(team->offers);
     hd_ordinals_end(&team->lists);
-    if (team->member) {
-        hd_form_leave(team);
-    }
+    hd_form_leave(team);
     if (team->group) {
         hd_home_unpin(&team->group->home);
     }

@@ -861,9 +861,9 @@ bool hd_kin_all_lack(const hd_kin_t *kin) {
 
 /* Its processes know each other's yields as those of the scope do. */
 static void share_processors(hd_kin_t *kin) {
-    /* of a team that is ahead, others may not have mapped its memory yet */
-    bool lacks = kin->span->n > hd_group_n_processors(kin->scope ? kin->scope : kin->group) ||
-                 hd_span_count(kin->span, kin->span->mine) > hd_topo_n_pus(hd_topo_get());
+    /* all have mapped the scope's memory, but perhaps not yet that of a team that is ahead */
+    bool lacks = hd_group_lacks_processors(kin->scope ? kin->scope : kin->group, kin->span->n,
+                                           hd_span_count(kin->span, kin->span->mine));
     uint64_t name = kin->scope ? kin_of(kin->scope)->yields : kin->group->serial;
     kin->processors = hd_processors_share(kin->scope ? NULL : kin->group->yields, name, lacks);
     kin->yields = kin->processors.by_table ? name : 0;

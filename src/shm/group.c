@@ -225,34 +225,27 @@ static void add_processors(hd_group_t *group) {
     }
 }
 
-static hd_topo_set_t processors_of(const hd_charter_t *charter) {
-    hd_topo_set_t set;
+/* What the group's processes may use together, as far as they have mapped its memory. */
+static hd_topo_set_t processors_of(const hd_group_t *group) {
+    hd_topo_set_t set = {{0}};
+    if (!group->charter) {
+        hd_topo_add_usable(hd_topo_get(), &set);
+        return set;
+    }
     for (uint32_t w = 0; w < HD_TOPO_SET_WORDS; w++) {
         /* relaxed: see add_processors */
-        set.word[w] = atomic_load_explicit(&charter->processors[w], memory_order_relaxed);
+        set.word[w] = atomic_load_explicit(&group->charter->processors[w], memory_order_relaxed);
     }
     return set;
 }
 
 uint32_t hd_group_n_processors(const hd_group_t *group) {
-    if (!group->charter) {
-        return hd_topo_n_pus(hd_topo_get());
-    }
-    hd_topo_set_t set = processors_of(group->charter);
-    uint32_t n = 0;
-    for (uint32_t w = 0; w < HD_TOPO_SET_WORDS; w++) {
-        n += (uint32_t)__builtin_popcountll(set.word[w]);
-    }
-    return n;
+    hd_topo_set_t set = processors_of(group);
+    return hd_topo_set_size(&set);
 }
 
-static uint32_t n_processors_in(const hd_group_t *group, hd_topo_level_t level, int32_t domain) {
-    const hd_topo_t *topo = hd_topo_get();
-    if (!group->charter) {
-        return hd_topo_n_pus_in(topo, level, domain);
-    }
-    hd_topo_set_t set = processors_of(group->charter);
-    return hd_topo_n_set_in(topo, &set, level, domain);
+bool hd_group_lacks_processors(const hd_group_t *group, uint32_t n, uint32_t here) {
+    return n > hd_group_n_processors(group) || here > hd_topo_n_pus(hd_topo_get());
 }
 
 /* What the other mappings need to know. */
@@ -422,15 +415,16 @@ static bool locality_is_known(const hd_group_t *group) {
     return true;
 }
 
-/* More endpoints are held in one domain of this level than it has processors. */
-static bool is_overfull(const hd_group_t *group, hd_topo_level_t level) {
+/* More endpoints are held in one domain of this level than it has of these processors. */
+static bool is_overfull(const hd_group_t *group, const hd_topo_set_t *processors,
+                        hd_topo_level_t level) {
     for (uint32_t i = 0; i < group->n; i++) {
         int32_t domain = hd_locality_domain(&group->locality[i], level);
         uint32_t held = 0;
         for (uint32_t j = 0; domain >= 0 && j < i + 1; j++) { /* the last one counts them all */
             held += hd_locality_domain(&group->locality[j], level) == domain;
         }
-        if (held > 1 && held > n_processors_in(group, level, domain)) {
+        if (held > 1 && held > hd_topo_n_set_in(hd_topo_get(), processors, level, domain)) {
             return true;
         }
     }
@@ -440,7 +434,8 @@ static bool is_overfull(const hd_group_t *group, hd_topo_level_t level) {
 /* More endpoints than processors, of all or of a domain, or two held on one: some of them can't be
  * running. */
 static bool is_crowded(const hd_group_t *group) {
-    if (group->n > hd_group_n_processors(group)) {
+    hd_topo_set_t processors = processors_of(group);
+    if (group->n > hd_topo_set_size(&processors)) {
         return true;
     }
     for (uint32_t i = 0; i < group->n; i++) {
@@ -452,8 +447,9 @@ static bool is_crowded(const hd_group_t *group) {
             }
         }
     }
-    return is_overfull(group, HD_TOPO_PACKAGE) || is_overfull(group, HD_TOPO_NUMA) ||
-           is_overfull(group, HD_TOPO_L3);
+    return is_overfull(group, &processors, HD_TOPO_PACKAGE) ||
+           is_overfull(group, &processors, HD_TOPO_NUMA) ||
+           is_overfull(group, &processors, HD_TOPO_L3);
 }
 
 static bool spans_packages(const hd_group_t *group) {

@@ -115,6 +115,8 @@ static inline uint32_t hd_group_number(const hd_group_t *group, uint32_t member)
 }
 /* Processors that its processes may use together, as far as they have mapped its memory. */
 uint32_t hd_group_n_processors(const hd_group_t *group);
+/* Have n endpoints of its processes fewer processors than they are, or the `here` of this one? */
+bool hd_group_lacks_processors(const hd_group_t *group, uint32_t n, uint32_t here);
 
 /* --- poison.c: whether a group may still be used ---------------------------------------------- */
 

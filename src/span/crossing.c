@@ -691,9 +691,9 @@ static void look_who_is_here(hd_crossing_t *crossing) {
         here += hd_net_team_is_beside(crossing->team, p) ? hd_span_count(span, p) : 0;
     }
     bool apart = here > crossing->group->n;
-    uint32_t own = hd_topo_n_pus(hd_topo_get());
-    crossing->crowded = here > (apart ? own : hd_group_n_processors(crossing->group)) ||
-                        hd_span_count(span, span->mine) > own;
+    crossing->crowded =
+        apart ? here > hd_topo_n_pus(hd_topo_get())
+              : hd_group_lacks_processors(crossing->group, here, hd_span_count(span, span->mine));
     if (apart) { /* more than those that share memory */
         crossing->processors = hd_processors_share(NULL, 0, crossing->crowded);
     }

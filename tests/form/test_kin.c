@@ -4,12 +4,11 @@
 #define _GNU_SOURCE
 #include "../support/deadline.h"
 #include "../support/holdings.h"
+#include "../support/late.h"
 #include "../support/processes.h"
 #include "../support/sweeps.h"
 
 #include "api/api.h"
-#include "threads/strangers.h"
-
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
 #include <sched.h>
@@ -54,18 +53,24 @@ Test(kin, on_one_node_load_no_network_and_open_no_socket_of_one) {
 
 /* --- processors ------------------------------------------------------------------------------- */
 
-/* As a launcher of MPI programs holds them: each process on a processor of its own, or all on one. */
+/* On the processor with so many before it in the set. */
+static void hold_on(const cpu_set_t *all, uint32_t before) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++) {
+        if (CPU_ISSET(i, all) && before-- == 0) {
+            CPU_SET(i, &one);
+        }
+    }
+    sched_setaffinity(0, sizeof(one), &one);
+}
+
+/* As a launcher of MPI programs holds processes: each on a processor of its own, or all on one. */
 static int work_held(const process_t *process, void *arg) {
     const bool *apart = arg;
-    cpu_set_t mine, one;
-    int place = 0;
-    sched_getaffinity(0, sizeof(mine), &mine);
-    for (uint32_t skip = *apart ? process->me : 0; skip > 0 || !CPU_ISSET(place, &mine); place++) {
-        skip -= CPU_ISSET(place, &mine) != 0;
-    }
-    CPU_ZERO(&one);
-    CPU_SET(place, &one);
-    sched_setaffinity(0, sizeof(one), &one);
+    cpu_set_t all;
+    sched_getaffinity(0, sizeof(all), &all);
+    hold_on(&all, *apart ? process->me : 0);
     heddle_group_t *group;
     heddle_ep_t *ep;
     ucc_oob_coll_t oob = process_group_oob(process, 0);
@@ -163,24 +168,13 @@ Test(kin, survivors_have_nothing_left_of_the_dead) {
 
 /* --- yields ----------------------------------------------------------------------------------- */
 
-static void hold_on_first(const cpu_set_t *all) {
-    cpu_set_t first;
-    CPU_ZERO(&first);
-    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&first) == 0; i++) {
-        if (CPU_ISSET(i, all)) {
-            CPU_SET(i, &first);
-        }
-    }
-    sched_setaffinity(0, sizeof(first), &first);
-}
-
 /* Would this process take for a stranger whoever has the first processor for long, while process 0
  * notes a yield there that is still to come, or none? */
 static bool takes_others_for_strangers(const process_t *process, bool notes) {
-    enum { LONG_US = 4000, TIMES = 3, CALM = 100 };
+    enum { CALM = 100 };
     cpu_set_t all;
     sched_getaffinity(0, sizeof(all), &all);
-    hold_on_first(&all);
+    hold_on(&all, 0);
     for (int i = 0; i < CALM; i++) { /* whoever was found before, while the team was formed */
         uint64_t now = hd_ticks();
         hd_processor_came_back(now, now);
@@ -190,10 +184,8 @@ static bool takes_others_for_strangers(const process_t *process, bool notes) {
         hd_processor_yields(hd_ticks() + 1000000000 * hd_ticks_per_us);
     }
     process_barrier(process);
-    uint64_t began = hd_ticks();
-    for (int i = 0; i < TIMES && process->me == 1; i++) {
-        hd_processor_came_back(began, began + LONG_US * hd_ticks_per_us);
-        began += LONG_US * hd_ticks_per_us;
+    if (process->me == 1) {
+        late_return();
     }
     process_barrier(process);
     bool takes = hd_processor_has_strangers(hd_ticks());

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "threads/strangers.h"
 
+#include "../support/late.h"
+
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <signal.h>
@@ -229,14 +231,8 @@ Test(strangers, who_works_elsewhere_and_does_not_say_so_is_one) {
     end(worker);
 }
 
-/* As if the processor had come back late, several times in a row. */
 static bool is_one_found(void) {
-    enum { TIMES = 3, LATE_MS = 4 };
-    uint64_t began = hd_ticks();
-    for (int i = 0; i < TIMES; i++) {
-        hd_processor_came_back(began, began + ticks_of_ms(LATE_MS));
-        began += ticks_of_ms(LATE_MS);
-    }
+    late_return();
     return hd_processor_has_strangers(hd_ticks());
 }
 
