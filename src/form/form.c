@@ -229,7 +229,7 @@ static void note_wait(ucc_team_h team) {
     }
     if (f->step == STEP_SPLIT && hd_form_split_awaits(team, &what)) {
         hd_text_add(&what, ", to come");
-    } else if (f->step == STEP_SHARE || (f->step == STEP_ROLL && f->roll.step == HD_ROLL_SHARE)) {
+    } else if (f->step == STEP_SHARE || (f->step == STEP_ROLL && hd_roll_awaits_memory(&f->roll))) {
         hd_form_share_awaits(team, &what);
     } else if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
         hd_form_name_missing(team, &what);

@@ -70,8 +70,11 @@ ucc_status_t hd_team_join_processes(ucc_lib_h lib, const ucc_oob_coll_t *oob,
 void hd_roll_refuse(const ucc_oob_coll_t *oob, const char *who, uint64_t stall, ucc_status_t why);
 /* Called when a context ends: the context is no part of the others' any more. */
 void hd_context_part(ucc_context_h context);
-/* Writes 128 random bits that name this process. They are drawn once per process, and again after a
- * fork. */
+/* Writes 128 bits that name this process: its pid, the namespace that has given it, and random
+ * ones. They are drawn once per process, and again after a fork. */
 void hd_process_identity(uint64_t identity[2]);
+/* The pid of the process of that name, which is or was on this host, as this process sees it; 0: it
+ * is not known. */
+uint32_t hd_process_pid(const uint64_t identity[2]);
 
 #endif

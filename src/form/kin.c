@@ -520,7 +520,7 @@ void hd_kin_drop(void *dropped) {
 static hd_node_address_t address_of(const hd_kin_t *kin, uint32_t p) {
     hd_node_address_t address = *hd_node_address(kin->node);
     name_door(address.door, kin->process[p].identity, kin->process[p].door);
-    address.pid = 0; /* not known */
+    address.pid = hd_process_pid(kin->process[p].identity);
     return address;
 }
 
@@ -568,7 +568,7 @@ static ucc_status_t meet(hd_kin_t *kin) {
     for (uint32_t p = 0; status == UCC_OK && p < kin->span->processes; p++) {
         hd_node_address_t address = address_of(kin, p);
         if (p != kin->span->mine) {
-            status = hd_node_meet(kin->node, &address, p < kin->span->mine, &kin->peer[p]);
+            status = hd_node_watch(kin->node, &address, p < kin->span->mine, &kin->peer[p]);
         }
     }
     return status;
@@ -783,16 +783,31 @@ static hd_who_t who_of(const hd_kin_t *kin, uint32_t p) {
     return who;
 }
 
-static void say_process(const hd_kin_t *kin, uint32_t p, hd_text_t *text) {
+static void say_process(const hd_kin_t *kin, uint32_t p, hd_node_state_t state, hd_text_t *text) {
     hd_who_t who = who_of(kin, p);
-    hd_told_say_process(text, kin->process[p].number, &who, hd_node_peer_state(kin->peer[p]));
+    hd_told_say_process(text, kin->process[p].number, &who, state);
 }
 
-/* Who has not come: in a scope, who has not said so; else who does not answer; and if all do, the
- * leader, who has not sent the segment. */
+/* Who has not come: in a scope, who has not said so; else who does not answer, or has not mapped
+ * the memory; while this process has not either, only its leader may be late. */
 static bool is_late(const hd_kin_t *kin, uint32_t p) {
-    return kin->peer[p] && (kin->birth ? !hd_birth_hears(kin->birth, p)
-                                       : hd_node_peer_state(kin->peer[p]) == HD_NODE_PENDING);
+    hd_who_t who;
+    uint32_t number;
+    if (!kin->peer[p] || kin->birth) {
+        return kin->peer[p] && !hd_birth_hears(kin->birth, p);
+    }
+    return hd_node_peer_state(kin->peer[p]) == HD_NODE_PENDING ||
+           (kin->group && !hd_who_of(kin->group, p, &who, &number));
+}
+
+bool hd_kin_has_late(hd_kin_t *kin) {
+    bool has = false;
+    pthread_mutex_lock(&kin->lock);
+    for (uint32_t p = 0; !has && kin->group && p < kin->span->processes; p++) {
+        has = is_late(kin, p);
+    }
+    pthread_mutex_unlock(&kin->lock);
+    return has;
 }
 
 void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text) {
@@ -805,13 +820,14 @@ void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text) {
     for (uint32_t p = 0; p < n && said < FEW; p++) {
         if (is_late(kin, p)) {
             hd_text_add(text, "%s", said++ ? ", and " : "");
-            say_process(kin, p, text);
+            say_process(kin, p, kin->birth ? hd_node_peer_state(kin->peer[p]) : HD_NODE_PENDING,
+                        text);
         }
     }
     if (late > said) {
         hd_text_add(text, ", and %u more processes", late - said);
     } else if (late == 0 && kin->peer[kin->leader]) {
-        say_process(kin, kin->leader, text);
+        say_process(kin, kin->leader, hd_node_peer_state(kin->peer[kin->leader]), text);
     } else if (late == 0) {
         hd_text_add(text, "other processes of its machine");
     }

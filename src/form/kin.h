@@ -4,15 +4,15 @@
  *
  *     hd_kin_open_door     a process's door (node/) is open; its number goes to the others
  *     hd_kin_begin         one of them, the LEADER, makes the group and offers its segment; the
- *                          others fetch that; each has a connection to each. Those of a team that
+ *                          others fetch that; each watches each (node.h). Those of a team that
  *                          is made of members of another group whose memory is shared, its SCOPE,
  *                          tell each other there (shm/births.c), without an exchange
  *     hd_kin_test          until it has the group, or can't have it
  *     hd_kin_found         all can: the group is the caller's, and the kin hangs on it
  *     hd_kin_drop          nobody asks for more
  *
- * From the first success of hd_kin_test on, a thread of the process waits for ends of connections.
- * If a process ends whose endpoints have not left the team, it poisons the group, which all look at
+ * From the first success of hd_kin_test on, a thread of the process waits for ends of others. If a
+ * process ends whose endpoints have not left the team, it poisons the group, which all look at
  * that wait. It sleeps otherwise, and there is one for all teams.
  */
 #ifndef HD_FORM_KIN_H
@@ -65,6 +65,8 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params);
 ucc_status_t hd_kin_test(hd_kin_t *kin);
 /* For people, while it is UCC_INPROGRESS: for which processes this one waits. */
 void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text);
+/* When this process has the group: are there some that have not come to it? */
+bool hd_kin_has_late(hd_kin_t *kin);
 /* After an error, for people: "; " and whose fault it was, as far as this process knows. */
 void hd_kin_say_why(hd_kin_t *kin, hd_text_t *text);
 /* After an error, with a scope: do all of the others hear that there will be no group, before they

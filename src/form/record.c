@@ -12,12 +12,38 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 /* --- who it is -------------------------------------------------------------------------------- */
 
 static pthread_mutex_t identity_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What identity[1] has beside random bits: the pid, and in which namespace it is one. */
+enum {
+    PID_BITS = 22, /* as many as any Linux has */
+    SPACE_BITS = 32
+};
+
+static uint64_t pid_and_space(void) {
+    struct stat space;
+    uint64_t pid = (uint64_t)getpid();
+    bool known = pid >> PID_BITS == 0 && stat("/proc/self/ns/pid", &space) == 0 &&
+                 space.st_ino >> SPACE_BITS == 0;
+    return known ? pid | (uint64_t)space.st_ino << PID_BITS : 0;
+}
+
+static uint64_t space_of(const uint64_t identity[2]) {
+    return identity[1] >> PID_BITS & ((UINT64_C(1) << SPACE_BITS) - 1);
+}
+
+uint32_t hd_process_pid(const uint64_t identity[2]) {
+    uint64_t mine[2];
+    hd_process_identity(mine);
+    bool same = space_of(identity) != 0 && space_of(identity) == space_of(mine);
+    return same ? (uint32_t)(identity[1] & ((1u << PID_BITS) - 1)) : 0;
+}
 
 void hd_process_identity(uint64_t identity[2]) {
     static uint64_t drawn[2];
@@ -32,6 +58,7 @@ void hd_process_identity(uint64_t identity[2]) {
             drawn[0] = (uint64_t)t.tv_sec ^ (uint64_t)t.tv_nsec << 32;
             drawn[1] = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&t;
         }
+        drawn[1] = (drawn[1] & ~UINT64_C(0) << (PID_BITS + SPACE_BITS)) | pid_and_space();
         is_drawn = true;
         forks = hd_forks();
     }

@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -113,25 +114,43 @@ ucc_status_t hd_roll_taken(hd_roll_t *roll) {
     return check_call(roll, "oob allgather", status < 0 ? status : freed);
 }
 
+bool hd_roll_awaits_memory(const hd_roll_t *roll) {
+    return roll->step == HD_ROLL_SHARE ||
+           (roll->step == HD_ROLL_SHARED && roll->kin && hd_kin_has_late(roll->kin));
+}
+
+/* The others may need the processor. What other processes of the node owe to this one comes to its
+ * door. */
+static void give_way(const hd_roll_t *roll, uint32_t looks) {
+    enum { YIELDS = 4, MOST_MS = 1 };
+    struct pollfd door = {.events = POLLIN};
+    if (roll->step == HD_ROLL_SHARE && looks > YIELDS) {
+        door.fd = hd_node_fd(roll->door);
+        (void)poll(&door, 1, MOST_MS); /* another thread may take what comes */
+    } else {
+        sched_yield();
+    }
+}
+
 /* Calls a function until it is over: blocks, by contract. Logs a wait that is long. */
 static ucc_status_t wait_for(hd_roll_t *roll, ucc_status_t (*next)(hd_roll_t *roll)) {
     ucc_status_t status;
-    while ((status = next(roll)) == UCC_INPROGRESS) {
+    for (uint32_t looks = 1; (status = next(roll)) == UCC_INPROGRESS; looks++) {
         uint64_t now = hd_ticks();
         if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
             hd_text_t what = {0};
-            if (roll->request) {
-                hd_text_add(&what, "its oob allgather, which not all may have called");
-            } else if (roll->step == HD_ROLL_SHARE && roll->kin) {
+            if (roll->kin && hd_roll_awaits_memory(roll)) {
                 hd_kin_awaits(roll->kin, &what);
                 hd_text_add(&what, ", to share memory with");
+            } else if (roll->request) {
+                hd_text_add(&what, "its oob allgather, which not all may have called");
             } else {
                 hd_text_add(&what, "the network to be opened");
             }
             hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
                           roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now), what.line);
         }
-        sched_yield(); /* the others may need the processor */
+        give_way(roll, looks);
     }
     return status;
 }

@@ -351,7 +351,27 @@ static bool take(hd_node_t *node, hd_node_line_t *line) {
     return line->fd >= 0;
 }
 
+/* The process has ended, and has no open line: that would be in the life's place. One that is not
+ * open yet may have been answered; its own end may not come: other processes may have copies. */
+static void take_death(hd_node_t *node, hd_node_line_t *life) {
+    hd_node_peer_t *peer = life->peer;
+    peer->uses++;
+    for (int i = 0; i < HD_NODE_REQUESTS_OF_ONE && peer->line && take(node, peer->line); i++) {
+    }
+    if (!hd_node_peer_has_failed(peer)) {
+        hd_node_peer_fail(peer, HD_NODE_DIED);
+        hd_node_share_forget(peer);
+    }
+    hd_node_peer_drop(peer);
+}
+
 void hd_node_door_serve(hd_node_t *node, hd_node_line_t *line, uint32_t events) {
+    if (line->is_life) {
+        if (line->fd >= 0) {
+            take_death(node, line);
+        }
+        return;
+    }
     if (line->fd >= 0 && (events & EPOLLOUT) && line->blocked) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = line};
         line->blocked = false;

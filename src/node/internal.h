@@ -2,6 +2,7 @@
  * share, peer, line, wire and address.
  *
  *   LINE    a connection. A stranger's until its HELLO was right; then a peer's.
+ *   LIFE    a peer's process, as the kernel knows it (pidfd): readable when it has ended
  *   PEER    another process: used by `uses` here, or only connected from there
  *   FETCH   a segment that this process wants of a peer
  *   REQUEST a segment that a peer wants of this process, and has not been answered
@@ -11,7 +12,7 @@
  *             connected  AT_VERDICT ---WELCOME------------->
  *
  *     peer:   PENDING <--------> DONE ----> a failure
- *             (no line is open)  (one is)
+ *             (no line is open)  (one is, or there is a life)
  *
  * What is to be sent is kept as a state, not in a queue: what is owed is sent when the socket takes
  * it (hd_node_share_pump), so what a slow peer costs is bounded by what it has asked for.
@@ -38,7 +39,8 @@ enum {
 typedef _Atomic uint32_t hd_node_word_t; /* an hd_node_state_t */
 
 typedef struct hd_node_line {
-    int fd; /* -1: closed, to be freed */
+    int fd;       /* -1: closed, to be freed */
+    bool is_life; /* of the peer's process: nothing is said on it, and its stage is AT_END */
     bool accepted;
     hd_node_stage_t stage;
     uint32_t uid, pid;    /* of the other end, as the kernel says */
@@ -64,6 +66,7 @@ struct hd_node_peer {
     uint32_t uses;        /* by callers, fetches and offers; 0: freed when it has no line */
     hd_node_word_t state; /* by those under the lock; read by all */
     hd_node_line_t *line; /* NULL: none */
+    hd_node_line_t *life; /* NULL: its end is that of its line */
     uint64_t due;         /* ns: when to connect; 0: never */
     uint32_t tries;       /* connections in a row that ended before an answer */
     hd_node_request_t *requests;
@@ -152,6 +155,8 @@ void hd_node_ring_at(hd_node_t *node, uint64_t when);
 
 /* Takes fd in any case. NULL: no memory, or it can't be watched. */
 hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted);
+/* The life of the process of that pid. NULL: errno says why; ESRCH: there is no such process. */
+hd_node_line_t *hd_node_line_add_life(hd_node_t *node, uint32_t pid);
 /* Freed later: events may still speak of it. */
 void hd_node_line_close(hd_node_t *node, hd_node_line_t *line);
 void hd_node_line_free_closed(hd_node_t *node);
@@ -179,6 +184,9 @@ hd_node_peer_t *hd_node_peer_find(hd_node_t *node, const uint64_t door[2]);
 hd_node_peer_t *hd_node_peer_make(hd_node_t *node, const uint64_t door[2]);
 /* One more use; connects at once, or after a while. NULL: no memory. */
 hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects);
+/* Likewise, where the life of the process of that pid will do, if it can be had. */
+hd_node_peer_t *hd_node_peer_watch(hd_node_t *node, const uint64_t door[2], uint32_t pid,
+                                   bool connects);
 void hd_node_peer_connect(hd_node_peer_t *peer);
 /* Connects again after so many ns, if it is used. */
 void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after);

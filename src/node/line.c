@@ -3,6 +3,7 @@
  */
 #include "node/internal.h"
 
+#include "core/descriptors.h"
 #include "core/mem.h"
 #include "threads/clock.h"
 
@@ -11,10 +12,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { MOST_DESCRIPTORS = 4 }; /* of one message; the kernel drops more */
+enum {
+    MOST_DESCRIPTORS = 4, /* of one message; the kernel drops more */
+    MORE_LIVES = 64
+};
 
 static const uint64_t retry_after = 10 * 1000 * 1000; /* ns */
 
@@ -94,6 +99,36 @@ hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
     return line;
 }
 
+static int open_life(uint32_t pid) {
+    long fd = syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0 && errno == EMFILE && hd_descriptors_reserve(MORE_LIVES)) {
+        fd = syscall(SYS_pidfd_open, pid, 0);
+    }
+    return (int)fd;
+}
+
+hd_node_line_t *hd_node_line_add_life(hd_node_t *node, uint32_t pid) {
+    hd_node_line_t *line = hd_alloc(64, sizeof(*line));
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = line};
+    int fd = line ? open_life(pid) : -1;
+    if (fd < 0 || epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        int why = line ? errno : ENOMEM;
+        if (fd >= 0) {
+            close(fd);
+        }
+        hd_free(line);
+        errno = why;
+        return NULL;
+    }
+    line->fd = fd;
+    line->is_life = true;
+    line->stage = HD_NODE_AT_END;
+    line->pid = pid;
+    line->next = node->lines;
+    node->lines = line;
+    return line;
+}
+
 void hd_node_line_close(hd_node_t *node, hd_node_line_t *line) {
     if (line->fd < 0) {
         return;
@@ -101,14 +136,16 @@ void hd_node_line_close(hd_node_t *node, hd_node_line_t *line) {
     /* Closing alone would leave it in the set while a child of this process has a copy; and that
      * copy would keep its end from the peer. */
     (void)epoll_ctl(node->epoll, EPOLL_CTL_DEL, line->fd, NULL);
-    (void)shutdown(line->fd, SHUT_RDWR);
+    if (!line->is_life) {
+        (void)shutdown(line->fd, SHUT_RDWR);
+    }
     close(line->fd);
     line->fd = -1;
     node->strangers -= line->stage == HD_NODE_AT_HELLO;
     line->stage = HD_NODE_AT_END;
     node->has_closed = true;
     if (line->peer) {
-        line->peer->line = NULL;
+        *(line->is_life ? &line->peer->life : &line->peer->line) = NULL;
         line->peer = NULL;
     }
 }

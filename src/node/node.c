@@ -72,7 +72,7 @@ static void abandon(hd_fork_hook_t *hook) {
     }
     node->has_closed = true;
     for (hd_node_peer_t *peer = node->peers; peer; peer = peer->next) {
-        peer->line = NULL;
+        peer->line = peer->life = NULL;
         peer->due = 0;
         for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
             hd_segment_close(&fetch->segment);
@@ -117,7 +117,7 @@ static void say_bye(hd_node_t *node) {
     hd_node_message_t bye = hd_node_write(HD_NODE_BYE);
     bye.code = 1;
     for (hd_node_line_t *line = node->lines; line; line = line->next) {
-        if (line->fd >= 0 && line->peer) {
+        if (line->fd >= 0 && line->peer && !line->is_life) {
             (void)hd_node_line_send(node, line, &bye, -1);
         }
         hd_node_line_close(node, line);

@@ -72,9 +72,17 @@ static void set_state(hd_node_peer_t *peer, hd_node_state_t state) {
     atomic_store_explicit(&peer->state, (uint32_t)state, memory_order_release);
 }
 
+/* No line is open. */
+static void set_unconnected(hd_node_peer_t *peer) {
+    set_state(peer, peer->life ? HD_NODE_DONE : HD_NODE_PENDING);
+}
+
 void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why) {
     if (peer->line) {
         hd_node_line_close(peer->node, peer->line);
+    }
+    if (peer->life) {
+        hd_node_line_close(peer->node, peer->life);
     }
     peer->due = 0;
     set_state(peer, why);
@@ -83,7 +91,7 @@ void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why) {
 }
 
 void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after) {
-    set_state(peer, HD_NODE_PENDING);
+    set_unconnected(peer);
     if (peer->uses > 0) {
         peer->due = hd_clock_ns() + after;
         hd_node_ring_at(peer->node, peer->due);
@@ -175,9 +183,34 @@ void hd_node_peer_connect(hd_node_peer_t *peer) {
     peer->line = line;
 }
 
-hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects) {
+static hd_node_peer_t *find_or_make(hd_node_t *node, const uint64_t door[2]) {
     hd_node_peer_t *peer = hd_node_peer_find(node, door);
-    peer = peer ? peer : hd_node_peer_make(node, door);
+    return peer ? peer : hd_node_peer_make(node, door);
+}
+
+hd_node_peer_t *hd_node_peer_watch(hd_node_t *node, const uint64_t door[2], uint32_t pid,
+                                   bool connects) {
+    hd_node_peer_t *peer = pid ? find_or_make(node, door) : NULL;
+    if (!peer) {
+        return hd_node_peer_use(node, door, connects);
+    }
+    if (!peer->life && !peer->line && !hd_node_peer_has_failed(peer)) {
+        peer->life = hd_node_line_add_life(node, pid);
+        if (!peer->life && errno == ESRCH) {
+            hd_node_peer_fail(peer, HD_NODE_ABSENT);
+        } else if (!peer->life) {
+            return hd_node_peer_use(node, door, connects);
+        } else {
+            peer->life->peer = peer;
+            set_unconnected(peer);
+        }
+    }
+    peer->uses++;
+    return peer;
+}
+
+hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects) {
+    hd_node_peer_t *peer = find_or_make(node, door);
     if (!peer) {
         return NULL;
     }
@@ -203,6 +236,9 @@ void hd_node_peer_open(hd_node_peer_t *peer, bool holds) {
     peer->tries = 0;
     peer->pid = peer->pid ? peer->pid : peer->line->pid;
     set_state(peer, HD_NODE_DONE);
+    if (peer->life) { /* one descriptor is enough */
+        hd_node_line_close(peer->node, peer->life);
+    }
 }
 
 /* Of a line that this process has begun, and nobody holds. */
@@ -210,7 +246,7 @@ static void end_line(hd_node_peer_t *peer) {
     const hd_node_message_t bye = hd_node_write(HD_NODE_BYE);
     if (hd_node_line_send(peer->node, peer->line, &bye, -1)) {
         hd_node_line_close(peer->node, peer->line);
-        set_state(peer, HD_NODE_PENDING);
+        set_unconnected(peer);
     }
 }
 
@@ -222,6 +258,9 @@ void hd_node_peer_settle(hd_node_peer_t *peer) {
     } else if (open && line->tells != holds) {
         hd_node_message_t says = hd_node_write(holds ? HD_NODE_HOLD : HD_NODE_RELEASE);
         line->tells = hd_node_line_send(peer->node, line, &says, -1) ? holds : line->tells;
+    }
+    if (!holds && peer->life) {
+        hd_node_line_close(peer->node, peer->life);
     }
     if (!holds && !peer->line) {
         free_peer(peer);
@@ -241,8 +280,8 @@ void hd_node_peer_remove_request(hd_node_peer_t *peer, hd_node_request_t **at) {
     hd_free(request);
 }
 
-ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, bool connects,
-                          hd_node_peer_t **peer) {
+static ucc_status_t meet(hd_node_t *node, const hd_node_address_t *address, uint32_t pid,
+                         bool connects, hd_node_peer_t **peer) {
     *peer = NULL;
     if (node->inherited || !hd_node_may_reach(&node->address, address) ||
         hd_node_is_same(address->door, node->address.door)) {
@@ -250,7 +289,7 @@ ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, boo
         return UCC_ERR_INVALID_PARAM;
     }
     hd_node_lock();
-    *peer = hd_node_peer_use(node, address->door, connects);
+    *peer = hd_node_peer_watch(node, address->door, pid, connects);
     if (*peer) {
         (*peer)->pid = address->pid;
         hd_node_peer_settle(*peer); /* a line that it has made is held from now on */
@@ -261,6 +300,16 @@ ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, boo
         return UCC_ERR_NO_MEMORY;
     }
     return UCC_OK;
+}
+
+ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, bool connects,
+                          hd_node_peer_t **peer) {
+    return meet(node, address, 0, connects, peer);
+}
+
+ucc_status_t hd_node_watch(hd_node_t *node, const hd_node_address_t *address, bool connects,
+                           hd_node_peer_t **peer) {
+    return meet(node, address, address->pid, connects, peer);
 }
 
 void hd_node_part(hd_node_peer_t *peer) {

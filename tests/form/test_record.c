@@ -2,11 +2,14 @@
  * they do, whatever its values.
  */
 #include "core/config.h"
+#include "form/form.h"
 #include "form/roll.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* A variable whose values the processes of a team must agree on, and some or all of them. */
 static const struct {
@@ -59,6 +62,28 @@ Test(record, names_the_variable_that_differs) {
             }
         }
     }
+}
+
+Test(record, the_name_of_a_process_has_its_pid_where_that_means_it) {
+    uint64_t mine[2], child[2], elsewhere[2];
+    int told[2];
+    hd_process_identity(mine);
+    cr_expect_eq(hd_process_pid(mine), (uint32_t)getpid());
+    cr_assert_eq(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        hd_process_identity(child);
+        _exit(write(told[1], child, sizeof(child)) == (ssize_t)sizeof(child) ? 0 : 1);
+    }
+    cr_assert_eq(read(told[0], child, sizeof(child)), (ssize_t)sizeof(child));
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    cr_expect_eq(hd_process_pid(child), (uint32_t)pid);
+    cr_expect_neq(child[0], mine[0]);
+    memcpy(elsewhere, mine, sizeof(mine));
+    elsewhere[1] ^= UINT64_C(1) << 30; /* another namespace */
+    cr_expect_eq(hd_process_pid(elsewhere), 0);
+    elsewhere[1] &= ~UINT64_C(0) << 54; /* one that does not know its own */
+    cr_expect_eq(hd_process_pid(elsewhere), 0);
 }
 
 Test(record, spellings_of_a_value_agree) {

@@ -6,12 +6,16 @@
 
 #include "core/log.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { MOST = 16 };
@@ -317,6 +321,158 @@ Test(processes, a_process_that_is_stopped_is_waited_for) {
     cr_expect_eq(state, HD_NODE_DONE, "%s", hd_node_describe(state));
     cr_expect_eq(ended(child), 0);
     hd_node_offer_end(offer);
+    hd_node_leave(node);
+}
+
+/* --- watched by their pids -------------------------------------------------------------------- */
+
+/* Joins as the second of two; then does as it is told. */
+static pid_t a_second(area_t *area, void (*then)(area_t *area, hd_node_t *node)) {
+    pid_t child = forked();
+    if (child == 0) {
+        then(area, join(area, 1, 2));
+        _exit(0);
+    }
+    return child;
+}
+
+static void stay(area_t *area, hd_node_t *node) {
+    (void)area;
+    (void)node;
+    pause();
+}
+
+static void go(area_t *area, hd_node_t *node) {
+    (void)area;
+    hd_node_leave(node);
+}
+
+static hd_node_peer_t *watch(hd_node_t *node, const area_t *area) {
+    hd_node_peer_t *peer;
+    must(hd_node_watch(node, &area->address[1], false, &peer), "hd_node_watch");
+    return peer;
+}
+
+Test(processes, a_process_that_is_watched_need_not_answer_and_its_end_is_seen) {
+    area_t *area = shared_area();
+    pid_t child = a_second(area, stay);
+    hd_node_t *node = join(area, 0, 2);
+    uint32_t before = descriptors();
+    hd_node_peer_t *peer = watch(node, area), *again = watch(node, area);
+    cr_expect_eq(peer, again);
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DONE);
+    cr_expect_null(peer->line);
+    cr_expect_eq(descriptors(), before + 1);
+    hd_node_part(again);
+    cr_expect_eq(descriptors(), before + 1);
+    hd_node_part(peer);
+    cr_expect_eq(descriptors(), before);
+    cr_expect_null(node->peers);
+    peer = watch(node, area);
+    kill(child, SIGKILL);
+    while (hd_node_losses(node) == 0) {
+        sleep_and_work(node);
+    }
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DIED);
+    cr_expect_eq(descriptors(), before);
+    cr_expect_eq(ended(child), SIGKILL);
+    hd_node_part(peer);
+    cr_expect_null(node->peers);
+    hd_node_leave(node);
+}
+
+Test(processes, one_that_has_ended_before_is_not_there) {
+    for (int reaped = 0; reaped < 2; reaped++) {
+        area_t *area = shared_area();
+        pid_t child = a_second(area, go);
+        siginfo_t info;
+        hd_node_t *node = join(area, 0, 2);
+        cr_assert_eq(waitid(P_PID, (id_t)child, &info, WEXITED | (reaped ? 0 : WNOWAIT)), 0);
+        hd_node_peer_t *peer = watch(node, area);
+        while (hd_node_losses(node) == 0) {
+            sleep_and_work(node);
+        }
+        cr_expect_eq(hd_node_peer_state(peer), reaped ? HD_NODE_ABSENT : HD_NODE_DIED);
+        hd_node_part(peer);
+        hd_node_leave(node);
+        munmap(area, sizeof(*area));
+    }
+}
+
+static void fetch_and_go(area_t *area, hd_node_t *node) {
+    hd_node_fetch_t *fetch;
+    must(hd_node_fetch(node, &area->address[0], name, &fetch), "hd_node_fetch");
+    while (atomic_load(&area->over) == 0) {
+        hd_node_progress(node);
+    }
+    if (await_fetch(node, fetch) != HD_NODE_DONE) {
+        _exit(1);
+    }
+    hd_node_fetch_end(fetch);
+    hd_node_leave(node);
+}
+
+/* One descriptor is enough: its connection takes the place of its pid, and says what that can't. */
+Test(processes, one_that_is_watched_fetches_and_leaves) {
+    area_t *area = shared_area();
+    void *where;
+    pid_t child = a_second(area, fetch_and_go);
+    hd_node_t *node = join(area, 0, 2);
+    uint32_t before = descriptors();
+    hd_node_peer_t *peer = watch(node, area);
+    while (!peer->line) {
+        sleep_and_work(node);
+    }
+    cr_expect_null(peer->life);
+    cr_expect_eq(descriptors(), before + 1);
+    hd_node_offer_t *offer = offer_all(node, area, 0, 2, &where);
+    atomic_store(&area->over, 1);
+    cr_expect_eq(await_offer(node, offer), UCC_OK);
+    hd_node_offer_end(offer);
+    while (hd_node_losses(node) == 0) {
+        sleep_and_work(node);
+    }
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_LEFT);
+    cr_expect_eq(ended(child), 0);
+    cr_expect_eq(descriptors(), before);
+    hd_node_part(peer);
+    hd_node_leave(node);
+}
+
+Test(processes, where_pids_can_not_be_watched_there_is_a_connection) {
+    const struct sock_filter no_pids[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const struct sock_fprog program = {.len = 4, .filter = (struct sock_filter *)no_pids};
+    area_t *area = shared_area();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        cr_skip_test("no seccomp");
+    }
+    pid_t child = forked();
+    if (child == 0) {
+        hd_node_t *node = join(area, 1, 2);
+        for (;;) {
+            sleep_and_work(node);
+        }
+    }
+    hd_node_t *node = join(area, 0, 2);
+    hd_node_peer_t *peer;
+    must(hd_node_watch(node, &area->address[1], true, &peer), "hd_node_watch");
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_PENDING);
+    while (hd_node_peer_state(peer) == HD_NODE_PENDING) {
+        sleep_and_work(node);
+    }
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DONE);
+    kill(child, SIGKILL);
+    while (hd_node_losses(node) == 0) {
+        sleep_and_work(node);
+    }
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DIED);
+    cr_expect_eq(ended(child), SIGKILL);
+    hd_node_part(peer);
     hd_node_leave(node);
 }
 
