@@ -136,7 +136,8 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                     .value = "auto",
                                     .meaning =
                                         "Bytes received per endpoint from which results are "
-                                        "written past the caches. auto: where sources and results "
+                                        "written past the caches; of a bcast, which has one buffer "
+                                        "at each, twice as many. auto: where sources and results "
                                         "of all outgrow the third-level caches that they share, "
                                         "but no less than the second-level cache's size."},
     [HD_CFG_LIB_PULL_MIN] = {.scope = HD_CFG_SCOPE_LIB,

@@ -168,18 +168,20 @@ static size_t copied(const hd_coll_t *coll, size_t bytes, uint32_t n) {
 
 static uint8_t stores_of(const hd_group_t *group, const hd_work_row_t *row, const hd_call_t *call,
                          uint32_t n) {
+    const hd_coll_t *coll = &hd_coll[call->type];
     size_t bytes = received(row, call, n);
     if (bytes <= group->plain_most) {
         return HD_STORES_PLAIN;
     }
-    if (bytes >= group->streaming_min) {
+    /* of a bcast, each has one buffer, not two: they still fit at twice the size */
+    if ((coll->bcast ? (bytes - 1) / 2 : bytes) >= group->streaming_min) {
         return HD_STORES_STREAMING;
     }
     /* reductions are written by vectors, in windows that stay in the first cache level; and of much
      * more than a core's own caches hold, reading what is overwritten is no longer what takes the
      * time */
     enum { MUCH = 4 };
-    size_t each = copied(&hd_coll[call->type], bytes, n);
+    size_t each = copied(coll, bytes, n);
     return row->reducing || each <= group->plain_most || each >= MUCH * (size_t)group->plain_most
                ? HD_STORES_PLAIN
                : HD_STORES_STRING;
