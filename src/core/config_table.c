@@ -130,16 +130,16 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                           .max = 1ull << 40,
                           .meaning = "Bytes, over all sources and destinations, that one piece "
                                      "of a large collective's work may touch."},
-    [HD_CFG_LIB_NONTEMPORAL_MIN] = {.scope = HD_CFG_SCOPE_LIB,
-                                    .type = HD_CFG_SIZE,
-                                    .name = "NONTEMPORAL_MIN",
-                                    .value = "auto",
-                                    .meaning =
-                                        "Bytes received per endpoint from which results are "
-                                        "written past the caches; of a bcast, which has one buffer "
-                                        "at each, twice as many. auto: where sources and results "
-                                        "of all outgrow the third-level caches that they share, "
-                                        "but no less than the second-level cache's size."},
+    [HD_CFG_LIB_NONTEMPORAL_MIN] =
+        {.scope = HD_CFG_SCOPE_LIB,
+         .type = HD_CFG_SIZE,
+         .name = "NONTEMPORAL_MIN",
+         .value = "auto",
+         .meaning = "Bytes received per endpoint from which results are "
+                    "written past the caches; of a bcast, which has one buffer "
+                    "at each, more than twice as many. auto: where sources and results "
+                    "of all outgrow the third-level caches that they share, "
+                    "but no less than the second-level cache's size."},
     [HD_CFG_LIB_PULL_MIN] = {.scope = HD_CFG_SCOPE_LIB,
                              .type = HD_CFG_SIZE,
                              .name = "PULL_MIN",

@@ -555,7 +555,7 @@ static ucc_status_t offer(hd_kin_t *kin) {
 }
 
 /* Notes why this process can't get the memory. p: in the span, whom it would have got it from, or
- * been connected with; who is short of descriptors is this one. */
+ * watched; who is short of descriptors is this one. */
 static void note_obstacle(hd_kin_t *kin, uint32_t p, hd_node_state_t state) {
     p = state == HD_NODE_NO_DESCRIPTOR ? kin->span->mine : p;
     kin->obstacle = (hd_obstacle_t){
@@ -657,7 +657,7 @@ hd_kin_t *hd_kin_begin(const hd_kin_params_t *params) {
     return kin;
 }
 
-/* Is each of the others connected to this process? */
+/* Does this process hear of the end of each of the others? */
 static ucc_status_t connected(hd_kin_t *kin) {
     ucc_status_t status = UCC_OK;
     for (uint32_t p = 0; p < kin->span->processes; p++) {
@@ -765,8 +765,8 @@ static ucc_status_t lose_patience(hd_kin_t *kin) {
     return UCC_ERR_TIMED_OUT;
 }
 
-/* Process p: as the scope knows it; without one, by what the kernel says of its connection, which
- * leads to a process of this host. */
+/* Process p: as the scope knows it; without one, of this host, by its name or by what the kernel
+ * says of its connection. */
 static hd_who_t who_of(const hd_kin_t *kin, uint32_t p) {
     hd_who_t who = hd_who_am_i();
     const hd_kin_t *scope = kin->scope ? kin_of(kin->scope) : NULL;
@@ -788,22 +788,32 @@ static void say_process(const hd_kin_t *kin, uint32_t p, hd_node_state_t state, 
     hd_told_say_process(text, kin->process[p].number, &who, state);
 }
 
-/* Who has not come: in a scope, who has not said so; else who does not answer, or has not mapped
- * the memory; while this process has not either, only its leader may be late. */
+/* Who has not come: in a scope, who has not said so; else who has not mapped the memory; while this
+ * process has not either, its leader, if that does not answer. */
 static bool is_late(const hd_kin_t *kin, uint32_t p) {
     hd_who_t who;
     uint32_t number;
     if (!kin->peer[p] || kin->birth) {
         return kin->peer[p] && !hd_birth_hears(kin->birth, p);
     }
-    return hd_node_peer_state(kin->peer[p]) == HD_NODE_PENDING ||
-           (kin->group && !hd_who_of(kin->group, p, &who, &number));
+    if (kin->group) {
+        return !hd_who_of(kin->group, p, &who, &number);
+    }
+    return p == kin->leader ? !hd_node_peer_has_answered(kin->peer[p])
+                            : hd_node_peer_state(kin->peer[p]) == HD_NODE_PENDING;
+}
+
+/* Of one that is late, for people: a life says only that it is there. */
+static hd_node_state_t state_of_late(const hd_kin_t *kin, uint32_t p) {
+    hd_node_state_t state = hd_node_peer_state(kin->peer[p]);
+    return kin->birth || state >= HD_NODE_FIRST_FAILURE ? state : HD_NODE_PENDING;
 }
 
 bool hd_kin_has_late(hd_kin_t *kin) {
     bool has = false;
     pthread_mutex_lock(&kin->lock);
-    for (uint32_t p = 0; !has && kin->group && p < kin->span->processes; p++) {
+    bool waits = kin->group && kin->status == UCC_OK; /* else others may wait for this one */
+    for (uint32_t p = 0; waits && !has && p < kin->span->processes; p++) {
         has = is_late(kin, p);
     }
     pthread_mutex_unlock(&kin->lock);
@@ -820,8 +830,7 @@ void hd_kin_awaits(hd_kin_t *kin, hd_text_t *text) {
     for (uint32_t p = 0; p < n && said < FEW; p++) {
         if (is_late(kin, p)) {
             hd_text_add(text, "%s", said++ ? ", and " : "");
-            say_process(kin, p, kin->birth ? hd_node_peer_state(kin->peer[p]) : HD_NODE_PENDING,
-                        text);
+            say_process(kin, p, state_of_late(kin, p), text);
         }
     }
     if (late > said) {

@@ -55,8 +55,8 @@ void hd_process_identity(uint64_t identity[2]) {
         if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) {
             struct timespec t;
             clock_gettime(CLOCK_REALTIME, &t);
-            drawn[0] = (uint64_t)t.tv_sec ^ (uint64_t)t.tv_nsec << 32;
-            drawn[1] = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&t;
+            drawn[0] = (uint64_t)t.tv_sec ^ (uint64_t)t.tv_nsec << 32 ^ (uint64_t)getpid() << 16;
+            drawn[1] = 0;
         }
         drawn[1] = (drawn[1] & ~UINT64_C(0) << (PID_BITS + SPACE_BITS)) | pid_and_space();
         is_drawn = true;

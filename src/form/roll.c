@@ -114,9 +114,13 @@ ucc_status_t hd_roll_taken(hd_roll_t *roll) {
     return check_call(roll, "oob allgather", status < 0 ? status : freed);
 }
 
-bool hd_roll_awaits_memory(const hd_roll_t *roll) {
-    return roll->step == HD_ROLL_SHARE ||
-           (roll->step == HD_ROLL_SHARED && roll->kin && hd_kin_has_late(roll->kin));
+void hd_roll_awaits_exchange(const hd_roll_t *roll, hd_text_t *text) {
+    hd_text_add(text, "its oob allgather, which not all may have called");
+    if (roll->step == HD_ROLL_SHARED && roll->kin && hd_kin_has_late(roll->kin)) {
+        hd_text_add(text, "; and for ");
+        hd_kin_awaits(roll->kin, text);
+        hd_text_add(text, ", to share memory with");
+    }
 }
 
 /* The others may need the processor. What other processes of the node owe to this one comes to its
@@ -124,10 +128,15 @@ bool hd_roll_awaits_memory(const hd_roll_t *roll) {
 static void give_way(const hd_roll_t *roll, uint32_t looks) {
     enum { YIELDS = 4, MOST_MS = 1 };
     struct pollfd door = {.events = POLLIN};
+    bool sleeps = false;
     if (roll->step == HD_ROLL_SHARE && looks > YIELDS) {
+        int cancelling; /* others wait for what this thread holds */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
         door.fd = hd_node_fd(roll->door);
-        (void)poll(&door, 1, MOST_MS); /* another thread may take what comes */
-    } else {
+        sleeps = poll(&door, 1, MOST_MS) <= 0; /* another thread may take what comes */
+        pthread_setcancelstate(cancelling, NULL);
+    }
+    if (!sleeps) {
         sched_yield();
     }
 }
@@ -139,11 +148,11 @@ static ucc_status_t wait_for(hd_roll_t *roll, ucc_status_t (*next)(hd_roll_t *ro
         uint64_t now = hd_ticks();
         if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
             hd_text_t what = {0};
-            if (roll->kin && hd_roll_awaits_memory(roll)) {
+            if (roll->request) {
+                hd_roll_awaits_exchange(roll, &what);
+            } else if (roll->step == HD_ROLL_SHARE && roll->kin) {
                 hd_kin_awaits(roll->kin, &what);
                 hd_text_add(&what, ", to share memory with");
-            } else if (roll->request) {
-                hd_text_add(&what, "its oob allgather, which not all may have called");
             } else {
                 hd_text_add(&what, "the network to be opened");
             }

@@ -37,6 +37,26 @@ static hd_node_state_t state_of(const hd_told_team_t *team, uint32_t p) {
     return team->peer[p] ? hd_node_peer_state(team->peer[p]) : HD_NODE_DONE;
 }
 
+/* Have all endpoints of that process left all teams that are told? */
+static bool has_left(const teller_t *t, const uint64_t identity[2]) {
+    bool left = false;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const hd_told_team_t *team = &t->all[i];
+        for (uint32_t p = 0; !team->is_scope && p < team->span->processes; p++) {
+            if (memcmp(team->process[p].identity, identity, 2 * sizeof(*identity)) != 0) {
+                continue;
+            }
+            left = true;
+            for (uint32_t e = 0; e < hd_span_count(team->span, p); e++) {
+                if (!hd_group_has_left(team->group, hd_span_endpoint(team->span, p, e))) {
+                    return false;
+                }
+            }
+        }
+    }
+    return left;
+}
+
 /* Nothing will come of it: so it is not asked. */
 static bool is_gone(hd_node_state_t state) {
     return state == HD_NODE_DIED || state == HD_NODE_LEFT || state == HD_NODE_ABSENT;
@@ -219,6 +239,9 @@ static void say_known(teller_t *t, const hd_told_team_t *team, uint32_t p, bool 
     hd_who_t who = {.host = "?"};
     hd_text_t clause = {0};
     uint64_t token[2];
+    if (state == HD_NODE_DONE && has_left(t, team->process[p].identity)) { /* it may be there */
+        state = HD_NODE_LEFT;
+    }
     bool known = find_who(t, team, p, &who), beside = known && is_beside(&who);
     if (!known) {
         hd_text_add(&clause, ", which has not come");

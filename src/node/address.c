@@ -82,6 +82,11 @@ ucc_status_t hd_node_find_address(hd_node_address_t *address, const uint64_t doo
     return UCC_OK;
 }
 
+bool hd_node_is_at(const hd_node_address_t *address) {
+    hd_node_address_t now;
+    return hd_node_find_address(&now, address->door) == UCC_OK && hd_node_may_reach(&now, address);
+}
+
 bool hd_node_may_reach(const hd_node_address_t *a, const hd_node_address_t *b) {
     return hd_node_is_same(a->identity, b->identity) && a->uid == b->uid;
 }

@@ -264,12 +264,12 @@ static void take_verdict(hd_node_t *node, hd_node_line_t *line, const hd_node_me
         return;
     case HD_NODE_STARVED:
         hd_info("process %u has no memory for a connection", line->pid);
-        hd_node_peer_fail(peer, HD_NODE_NO_MEMORY);
+        hd_node_peer_no_line(peer, HD_NODE_NO_MEMORY);
         hd_node_share_forget(peer);
         return;
     default:
         tell_unlike(node, line->pid, m);
-        hd_node_peer_fail(peer, HD_NODE_UNLIKE);
+        hd_node_peer_no_line(peer, HD_NODE_UNLIKE);
         hd_node_share_forget(peer);
         return;
     }
@@ -291,7 +291,7 @@ static void take_end(hd_node_t *node, hd_node_line_t *line) {
         hd_node_peer_again(peer, soon << 2 * (peer->tries - 1));
     } else {
         hd_info("process %u closes connections before it answers", peer->pid);
-        hd_node_peer_fail(peer, HD_NODE_SPURNED);
+        hd_node_peer_no_line(peer, HD_NODE_SPURNED);
     }
     hd_node_share_forget(peer);
 }
@@ -315,7 +315,7 @@ static void turn_away(hd_node_t *node, hd_node_line_t *line, const char *why) {
     }
     hd_node_line_close(node, line);
     if (peer) {
-        hd_node_peer_fail(peer, HD_NODE_SPURNED);
+        hd_node_peer_no_line(peer, HD_NODE_SPURNED);
         hd_node_share_forget(peer);
     }
 }

@@ -63,7 +63,7 @@ struct hd_node_peer {
     hd_node_t *node;
     uint64_t door[2];
     uint32_t pid;         /* 0: not known */
-    uint32_t uses;        /* by callers, fetches and offers; 0: freed when it has no line */
+    uint32_t uses;        /* by callers, fetches and offers; 0: no life, and freed without a line */
     hd_node_word_t state; /* by those under the lock; read by all */
     hd_node_line_t *line; /* NULL: none */
     hd_node_line_t *life; /* NULL: its end is that of its line */
@@ -139,6 +139,8 @@ static inline bool hd_node_is_same(const uint64_t a[2], const uint64_t b[2]) {
 enum { HD_NODE_NAME = 48 };
 /* door: NULL: drawn. */
 ucc_status_t hd_node_find_address(hd_node_address_t *address, const uint64_t door[2]);
+/* Does this process still see the machine's sockets as when it found that address? */
+bool hd_node_is_at(const hd_node_address_t *address);
 /* The name of the door's socket, in the abstract namespace: whoever sees it does not know the door.
  * Returns its bytes, the first of which is 0. */
 uint32_t hd_node_door_name(const uint64_t door[2], char name[HD_NODE_NAME]);
@@ -182,7 +184,11 @@ hd_node_line_event_t hd_node_line_receive(hd_node_line_t *line, hd_node_message_
 hd_node_peer_t *hd_node_peer_find(hd_node_t *node, const uint64_t door[2]);
 /* Of a process that has come by itself: not used. NULL: no memory. */
 hd_node_peer_t *hd_node_peer_make(hd_node_t *node, const uint64_t door[2]);
-/* One more use; connects at once, or after a while. NULL: no memory. */
+/* One more use, which alone connects nothing. NULL: no memory. */
+hd_node_peer_t *hd_node_peer_hold(hd_node_t *node, const uint64_t door[2]);
+/* Of one that is used: connects at once, or after a while. */
+void hd_node_peer_want_line(hd_node_peer_t *peer, bool connects);
+/* Both. NULL: no memory. */
 hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects);
 /* Likewise, where the life of the process of that pid will do, if it can be had. */
 hd_node_peer_t *hd_node_peer_watch(hd_node_t *node, const uint64_t door[2], uint32_t pid,
@@ -193,6 +199,9 @@ void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after);
 bool hd_node_peer_has_failed(const hd_node_peer_t *peer);
 /* Its line ends, if it has one. */
 void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why);
+/* No line can be had, and this is why: so its fetches fail; and so does the peer, unless it has a
+ * life. The caller has the rest of it forgotten (hd_node_share_forget). */
+void hd_node_peer_no_line(hd_node_peer_t *peer, hd_node_state_t why);
 /* Its line is open: `holds`: the other end holds it. */
 void hd_node_peer_open(hd_node_peer_t *peer, bool holds);
 /* Says whether this process holds the line; ends it if neither does; frees the peer if nobody knows
@@ -204,6 +213,8 @@ void hd_node_peer_remove_request(hd_node_peer_t *peer, hd_node_request_t **at);
 
 /* --- share.c --- */
 
+/* Those that are pending fail. */
+void hd_node_share_fail(hd_node_peer_t *peer, hd_node_state_t why);
 /* Sends what is owed to the peer, and settles it: the peer may be gone afterwards. */
 void hd_node_share_pump(hd_node_peer_t *peer);
 /* Of an open line. fd: of a SEGMENT, taken. NULL, or what is wrong with it. */

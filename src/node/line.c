@@ -99,9 +99,15 @@ hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
     return line;
 }
 
+/* The C library's headers may be older than the kernel. */
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
 static int open_life(uint32_t pid) {
     long fd = syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0 && errno == EMFILE && hd_descriptors_reserve(MORE_LIVES)) {
+    if (fd < 0 && errno == EMFILE) {
+        (void)hd_descriptors_reserve(MORE_LIVES); /* there may be some room, if not as much */
         fd = syscall(SYS_pidfd_open, pid, 0);
     }
     return (int)fd;

@@ -52,8 +52,8 @@ typedef enum hd_node_state {
     HD_NODE_DONE, /* the peer is there; the segment has come; that process has it */
     /* of a peer; its fetches, and what is offered to it, fail likewise */
     HD_NODE_ABSENT,    /* nobody is behind that door (any more) */
-    HD_NODE_DIED,      /* its connection has ended without a word */
-    HD_NODE_LEFT,      /* it has closed its door */
+    HD_NODE_DIED,      /* it has ended, or its connection has, without a word */
+    HD_NODE_LEFT,      /* it has closed its door, and there was a connection to hear it by */
     HD_NODE_UNLIKE,    /* it has another version or layout */
     HD_NODE_FOREIGN,   /* it is another user's */
     HD_NODE_SPURNED,   /* it does not answer to the door's name, or says what nobody says */
@@ -117,11 +117,14 @@ int hd_node_fd(const hd_node_t *node);
 ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, bool connects,
                           hd_node_peer_t **peer);
 /* As hd_node_meet, where a connection is not needed if the kernel tells of that process's end by its
- * pid: address->pid, as this process sees it; 0: not known. Then the process is there at once. If
- * it has no such process, or has not had one when this is called, the state is HD_NODE_ABSENT. */
+ * pid: address->pid, as this process sees it; 0: not known. Then the process is there at once, or
+ * HD_NODE_ABSENT; a connection that fetches want and can't have is their failure, not the peer's;
+ * and that it closes its door is not heard. */
 ucc_status_t hd_node_watch(hd_node_t *node, const hd_node_address_t *address, bool connects,
                            hd_node_peer_t **peer);
 hd_node_state_t hd_node_peer_state(const hd_node_peer_t *peer);
+/* For people: is there a connection to it now? */
+bool hd_node_peer_has_answered(const hd_node_peer_t *peer);
 /* For people: its pid, as this process sees it, or as its line's end has it; 0: not known. */
 uint32_t hd_node_peer_pid(const hd_node_peer_t *peer);
 void hd_node_part(hd_node_peer_t *peer);

@@ -17,8 +17,8 @@
 enum { MILLISECOND = 1000 * 1000, MORE_DESCRIPTORS = 4 };
 
 /* ns. crowd: until that process has accepted some of those that wait to be. patience: until who
- * should be connected to by the peer connects itself: of two of which one has died before, the
- * other must notice. */
+ * should be connected to by the peer connects itself: of two of which one has died before, or has
+ * closed its door, the other must notice. */
 static const uint64_t crowd = 5 * MILLISECOND, patience = 100 * MILLISECOND;
 
 hd_node_peer_t *hd_node_peer_find(hd_node_t *node, const uint64_t door[2]) {
@@ -56,6 +56,13 @@ hd_node_state_t hd_node_peer_state(const hd_node_peer_t *peer) {
     return (hd_node_state_t)atomic_load_explicit(&peer->state, memory_order_acquire);
 }
 
+bool hd_node_peer_has_answered(const hd_node_peer_t *peer) {
+    hd_node_lock();
+    bool has = peer->line && peer->line->stage == HD_NODE_AT_OPEN;
+    hd_node_unlock();
+    return has;
+}
+
 uint32_t hd_node_peer_pid(const hd_node_peer_t *peer) {
     hd_node_lock();
     uint32_t pid = peer->pid ? peer->pid : peer->line ? peer->line->pid : 0;
@@ -88,6 +95,19 @@ void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why) {
     set_state(peer, why);
     /* release: who sees the count sees the state */
     atomic_fetch_add_explicit(&peer->node->losses, 1, memory_order_release);
+}
+
+void hd_node_peer_no_line(hd_node_peer_t *peer, hd_node_state_t why) {
+    if (!peer->life) {
+        hd_node_peer_fail(peer, why);
+        return;
+    }
+    if (peer->line) {
+        hd_node_line_close(peer->node, peer->line);
+    }
+    peer->due = 0;
+    peer->tries = 0; /* the next fetch tries anew */
+    hd_node_share_fail(peer, why);
 }
 
 void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after) {
@@ -132,8 +152,11 @@ static void no_way(hd_node_peer_t *peer, int why) {
         hd_node_peer_again(peer, crowd);
         return;
     case ECONNREFUSED:
-        hd_node_peer_fail(peer, HD_NODE_ABSENT);
-        return;
+        if (hd_node_is_at(&peer->node->address)) {
+            hd_node_peer_fail(peer, HD_NODE_ABSENT);
+            return;
+        }
+        break;
     case EMFILE:
     case ENFILE:
         state = HD_NODE_NO_DESCRIPTOR;
@@ -146,7 +169,7 @@ static void no_way(hd_node_peer_t *peer, int why) {
         break;
     }
     hd_info("no connection to process %u of this machine: %s", peer->pid, strerror(why));
-    hd_node_peer_fail(peer, state);
+    hd_node_peer_no_line(peer, state);
 }
 
 void hd_node_peer_connect(hd_node_peer_t *peer) {
@@ -167,7 +190,7 @@ void hd_node_peer_connect(hd_node_peer_t *peer) {
         hd_info("behind the door of process %u is process %u of user %u, not of user %u", peer->pid,
                 line->pid, line->uid, node->address.uid);
         hd_node_line_close(node, line);
-        hd_node_peer_fail(peer, HD_NODE_FOREIGN);
+        hd_node_peer_no_line(peer, HD_NODE_FOREIGN);
         return;
     }
     hello.word = node->layout;
@@ -183,45 +206,57 @@ void hd_node_peer_connect(hd_node_peer_t *peer) {
     peer->line = line;
 }
 
-static hd_node_peer_t *find_or_make(hd_node_t *node, const uint64_t door[2]) {
+hd_node_peer_t *hd_node_peer_hold(hd_node_t *node, const uint64_t door[2]) {
     hd_node_peer_t *peer = hd_node_peer_find(node, door);
-    return peer ? peer : hd_node_peer_make(node, door);
-}
-
-hd_node_peer_t *hd_node_peer_watch(hd_node_t *node, const uint64_t door[2], uint32_t pid,
-                                   bool connects) {
-    hd_node_peer_t *peer = pid ? find_or_make(node, door) : NULL;
-    if (!peer) {
-        return hd_node_peer_use(node, door, connects);
+    peer = peer ? peer : hd_node_peer_make(node, door);
+    if (peer) {
+        peer->uses++;
     }
-    if (!peer->life && !peer->line && !hd_node_peer_has_failed(peer)) {
-        peer->life = hd_node_line_add_life(node, pid);
-        if (!peer->life && errno == ESRCH) {
-            hd_node_peer_fail(peer, HD_NODE_ABSENT);
-        } else if (!peer->life) {
-            return hd_node_peer_use(node, door, connects);
-        } else {
-            peer->life->peer = peer;
-            set_unconnected(peer);
-        }
-    }
-    peer->uses++;
     return peer;
 }
 
-hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects) {
-    hd_node_peer_t *peer = find_or_make(node, door);
-    if (!peer) {
-        return NULL;
-    }
-    peer->uses++;
+void hd_node_peer_want_line(hd_node_peer_t *peer, bool connects) {
     if (peer->line || hd_node_peer_has_failed(peer)) {
-        return peer;
+        return;
     }
     if (connects) {
         hd_node_peer_connect(peer);
     } else if (peer->due == 0) {
         hd_node_peer_again(peer, patience);
+    }
+}
+
+hd_node_peer_t *hd_node_peer_use(hd_node_t *node, const uint64_t door[2], bool connects) {
+    hd_node_peer_t *peer = hd_node_peer_hold(node, door);
+    if (peer) {
+        hd_node_peer_want_line(peer, connects);
+    }
+    return peer;
+}
+
+/* False: it can't be had. */
+static bool add_life(hd_node_peer_t *peer, uint32_t pid) {
+    peer->life = hd_node_line_add_life(peer->node, pid);
+    if (peer->life) {
+        peer->life->peer = peer;
+        set_unconnected(peer);
+    } else if (errno == ESRCH) {
+        hd_node_peer_fail(peer, HD_NODE_ABSENT);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+hd_node_peer_t *hd_node_peer_watch(hd_node_t *node, const uint64_t door[2], uint32_t pid,
+                                   bool connects) {
+    hd_node_peer_t *peer = hd_node_peer_hold(node, door);
+    if (!peer || peer->life || peer->line || hd_node_peer_has_failed(peer)) {
+        return peer;
+    }
+    errno = 0;
+    if (pid == 0 || !add_life(peer, pid)) { /* out of descriptors: the other one may have a life */
+        hd_node_peer_want_line(peer, connects || errno == EMFILE);
     }
     return peer;
 }

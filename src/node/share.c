@@ -6,6 +6,7 @@
  *                      or a failure: of the peer, by REFUSE, or by what has come
  *
  * A peer's failure is read where it stands, in the peer: nobody carries it to fetches and offers.
+ * But that of a line to one that is watched by its life is no failure of the peer's.
  */
 #include "node/heap.h"
 #include "node/internal.h"
@@ -127,6 +128,14 @@ static void free_fetches(hd_node_peer_t *peer, uint32_t serial) {
             peer->uses--;
         } else {
             at = &fetch->next;
+        }
+    }
+}
+
+void hd_node_share_fail(hd_node_peer_t *peer, hd_node_state_t why) {
+    for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
+        if (load(&fetch->state) == HD_NODE_PENDING) {
+            set(&fetch->state, why);
         }
     }
 }
@@ -350,7 +359,7 @@ void hd_node_withdraw(hd_node_t *node, const uint64_t name[2]) {
 static hd_node_fetch_t *begin_fetch(hd_node_t *node, const hd_node_address_t *leader,
                                     const uint64_t name[2]) {
     hd_node_fetch_t *fetch = hd_alloc(64, sizeof(*fetch));
-    hd_node_peer_t *peer = fetch ? hd_node_peer_use(node, leader->door, true) : NULL;
+    hd_node_peer_t *peer = fetch ? hd_node_peer_hold(node, leader->door) : NULL;
     if (!peer) {
         hd_free(fetch);
         return NULL;
@@ -361,7 +370,8 @@ static hd_node_fetch_t *begin_fetch(hd_node_t *node, const hd_node_address_t *le
     fetch->number = ++node->numbers;
     fetch->segment.fd = -1;
     fetch->next = peer->fetches;
-    peer->fetches = fetch;
+    peer->fetches = fetch; /* before there is a line, or there is none for it */
+    hd_node_peer_want_line(peer, true);
     hd_node_share_pump(peer);
     return fetch;
 }

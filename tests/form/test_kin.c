@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "../support/deadline.h"
+#include "../support/forbidden.h"
 #include "../support/holdings.h"
 #include "../support/late.h"
 #include "../support/processes.h"
@@ -10,14 +11,16 @@
 
 #include "api/api.h"
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <heddle/heddle.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 TestSuite(kin, .timeout = 180);
 
-enum { SECONDS = 100, VICTIM = 1 };
+enum { SECONDS = 100 };
 
 /* --- no network ------------------------------------------------------------------------------- */
 
@@ -123,6 +126,11 @@ Test(kin, teams_that_have_ended_leave_nothing) {
     cr_assert(processes_run(&shape, SECONDS, come_and_go, NULL).ok);
 }
 
+typedef struct deaths {
+    uint32_t victim;
+    uint32_t no_pids; /* processes that may not watch others by their pids, a bit each */
+} deaths_t;
+
 /* Survivors of one that is killed in the midst of collectives go on as a smaller team. */
 static int survive(const process_t *process, void *arg) {
     holdings_t before = holdings_now(), after;
@@ -132,11 +140,14 @@ static int survive(const process_t *process, void *arg) {
     heddle_group_params_t params = {.endpoints = 1, .oob = &oob};
     static char data[1 << 20];
     ucc_status_t status = UCC_OK;
-    (void)arg;
+    const deaths_t *d = arg;
+    if (d->no_pids >> process->me & 1) {
+        forbid_call(SYS_pidfd_open, EPERM); /* without filters there is nothing to see here */
+    }
     must(heddle_group_create(&params, &group), "heddle_group_create");
     must(heddle_join(group, 0, &ep), "heddle_join");
     for (uint32_t i = 0; status == UCC_OK; i++) {
-        if (process->me == VICTIM && i == 40) {
+        if (process->me == d->victim && i == 40) {
             kill(getpid(), SIGKILL);
         }
         status = heddle_bcast(ep, data, i % 2 ? sizeof(data) : 64, UCC_DT_INT8, i % process->size);
@@ -161,9 +172,72 @@ static int survive(const process_t *process, void *arg) {
 }
 
 Test(kin, survivors_have_nothing_left_of_the_dead) {
-    shape_t shape = shape_even(4, 1);
-    shape.doomed = 1u << VICTIM;
-    cr_assert(processes_run(&shape, SECONDS, survive, NULL).ok);
+    static const deaths_t deaths[] = {{0, 0}, {1, 0}, {0, 15}, {2, 15}, {0, 2}, {1, 5}, {3, 9}};
+    for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
+        shape_t shape = shape_even(4, 1);
+        deaths_t d = deaths[i];
+        shape.doomed = 1u << d.victim;
+        cr_assert(processes_run(&shape, SECONDS, survive, &d).ok, "process %u dies; no pids: %x",
+                  d.victim, d.no_pids);
+    }
+}
+
+/* --- a shortage ------------------------------------------------------------------------------- */
+
+/* Takes all descriptors, and gives them back. */
+static int take_descriptors(int taken[], int most) {
+    int n = 0;
+    while (n < most && (taken[n] = dup(STDERR_FILENO)) >= 0) {
+        n++;
+    }
+    return n;
+}
+
+/* A team of those processes that have no connection with each other. UCC_ERR_*: it has none. */
+static ucc_status_t derive(const process_t *process, ucc_team_h parent, ucc_team_h *team) {
+    deadline_t deadline = deadline_start("a team of a parent's endpoints");
+    ucc_status_t status =
+        ucc_team_create_from_parent(process->endpoint[0], process->me > 0, parent, team);
+    while (status >= UCC_OK && (status = ucc_team_create_test(*team)) == UCC_INPROGRESS) {
+        deadline_poll(&deadline);
+    }
+    return status;
+}
+
+static int derive_short(const process_t *process, void *arg) {
+    enum { MOST = 256 };
+    static int taken[MOST];
+    const struct rlimit few = {MOST, MOST};
+    (void)arg;
+    must(setrlimit(RLIMIT_NOFILE, &few) == 0 ? UCC_OK : UCC_ERR_NO_RESOURCE, "setrlimit");
+    world_t *world = world_create(&(world_params_t){.size = process->size, .process = process});
+    ucc_team_h parent = world->teams[process->endpoint[0]], team;
+    process_barrier(process);
+    int n = process->me > 0 ? take_descriptors(taken, MOST) : 0;
+    ucc_status_t status = derive(process, parent, &team);
+    process_expect(process->me == 0 ? status >= 0 : status < 0, "%s", ucc_status_string(status));
+    process_barrier(process);
+    process_expect(hd_group_poisoned(parent->group) == UCC_OK, "the parent has failed");
+    while (n > 0) {
+        close(taken[--n]);
+    }
+    while (ucc_team_destroy(team) == UCC_INPROGRESS) {
+    }
+    process_barrier(process);
+    status = derive(process, parent, &team); /* another time */
+    process_expect(status >= 0, "%s", ucc_status_string(status));
+    process_barrier(process);
+    while (ucc_team_destroy(team) == UCC_INPROGRESS) {
+    }
+    process_barrier(process);
+    world_destroy(world);
+    return 0;
+}
+
+Test(kin, a_team_that_lacks_descriptors_leaves_its_parent_as_it_was) {
+    shape_t shape = shape_even(3, 1);
+    setenv("HEDDLE_NET", "n", 1);
+    cr_assert(processes_run(&shape, SECONDS, derive_short, NULL).ok);
 }
 
 /* --- yields ----------------------------------------------------------------------------------- */

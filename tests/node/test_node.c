@@ -1,6 +1,7 @@
 /* test_node.c: two nodes of one process, and strangers: offers, fetches, connections, and what can
  * be short. tests/node/test_processes.c has real processes.
  */
+#include "../support/forbidden.h"
 #include "two.h"
 
 #include "core/log.h"
@@ -8,12 +9,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -900,15 +898,8 @@ Test(node, without_memory_it_ends_with_an_error) {
 }
 
 Test(node, where_sockets_are_forbidden_there_is_no_door) {
-    const struct sock_filter no_sockets[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const struct sock_fprog program = {.len = 4, .filter = (struct sock_filter *)no_sockets};
     hd_node_t *a = opened(), *b = opened(), *c;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    if (!forbid_call(SYS_socket, EACCES)) {
         cr_skip_test("no seccomp");
     }
     keep_lines();

@@ -2,20 +2,18 @@
  * others when one dies, wherever it stands. Nobody spins: all sleep on their node's descriptor,
  * which so has to be enough.
  */
+#include "../support/forbidden.h"
 #include "two.h"
 
 #include "core/log.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { MOST = 16 };
@@ -439,16 +437,45 @@ Test(processes, one_that_is_watched_fetches_and_leaves) {
     hd_node_leave(node);
 }
 
-Test(processes, where_pids_can_not_be_watched_there_is_a_connection) {
-    const struct sock_filter no_pids[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const struct sock_fprog program = {.len = 4, .filter = (struct sock_filter *)no_pids};
+Test(processes, one_that_is_watched_is_there_though_no_connection_can_be_had) {
     area_t *area = shared_area();
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    hd_node_segment_t segment;
+    hd_node_fetch_t *fetch;
+    pid_t child = a_second(area, stay);
+    hd_node_t *node = join(area, 0, 2);
+    hd_node_peer_t *peer = watch(node, area);
+    for (int round = 0; round < 2; round++) {
+        int top = dup(0);
+        struct rlimit before, none;
+        getrlimit(RLIMIT_NOFILE, &before);
+        close(top);
+        none = (struct rlimit){(rlim_t)top, (rlim_t)top};
+        if (setrlimit(RLIMIT_NOFILE, &none) != 0) {
+            cr_skip_test("no limit can be set");
+        }
+        must(hd_node_fetch(node, &area->address[1], name, &fetch), "hd_node_fetch");
+        cr_expect_eq(hd_node_fetch_state(fetch), HD_NODE_NO_DESCRIPTOR);
+        cr_expect_eq(hd_node_fetch_test(fetch, &segment), UCC_ERR_NO_RESOURCE);
+        hd_node_fetch_end(fetch);
+        cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DONE);
+        cr_expect_eq(hd_node_losses(node), 0);
+        if (setrlimit(RLIMIT_NOFILE, &before) != 0) {
+            break; /* only root can take that back */
+        }
+    }
+    kill(child, SIGKILL);
+    while (hd_node_losses(node) == 0) {
+        sleep_and_work(node);
+    }
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DIED);
+    cr_expect_eq(ended(child), SIGKILL);
+    hd_node_part(peer);
+    hd_node_leave(node);
+}
+
+Test(processes, where_pids_can_not_be_watched_there_is_a_connection) {
+    area_t *area = shared_area();
+    if (!forbid_call(SYS_pidfd_open, EPERM)) {
         cr_skip_test("no seccomp");
     }
     pid_t child = forked();

@@ -1,5 +1,6 @@
 /* test_ends.c: parts of an exchange that the reader reads and the source writes. */
 #include "../support/deadline.h"
+#include "../support/forbidden.h"
 #include "../support/processes.h"
 #include "shm/far.h"
 #include "support/random.h"
@@ -8,14 +9,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <heddle/heddle.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -230,15 +228,7 @@ static void all_rooted(heddle_ep_t *ep, void *arg) {
 
 /* From now on the system lets this process read others, and not write to them. */
 static void forbid_writing(void) {
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-    cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    cr_assert(forbid_call(SYS_process_vm_writev, EPERM));
 }
 
 static void expect_right(uint32_t n, const char *mapped, size_t block, bool is_refused) {
