@@ -213,8 +213,6 @@ void hd_node_peer_remove_request(hd_node_peer_t *peer, hd_node_request_t **at);
 
 /* --- share.c --- */
 
-/* Those that are pending fail. */
-void hd_node_share_fail(hd_node_peer_t *peer, hd_node_state_t why);
 /* Sends what is owed to the peer, and settles it: the peer may be gone afterwards. */
 void hd_node_share_pump(hd_node_peer_t *peer);
 /* Of an open line. fd: of a SEGMENT, taken. NULL, or what is wrong with it. */

@@ -79,6 +79,16 @@ static void set_state(hd_node_peer_t *peer, hd_node_state_t state) {
     atomic_store_explicit(&peer->state, (uint32_t)state, memory_order_release);
 }
 
+/* Those of its fetches that are pending. */
+static void fail_fetches(hd_node_peer_t *peer, hd_node_state_t why) {
+    for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
+        uint32_t pending = HD_NODE_PENDING;
+        /* relaxed, both: the state is all there is to read, and changes under the lock */
+        atomic_compare_exchange_strong_explicit(&fetch->state, &pending, (uint32_t)why,
+                                                memory_order_relaxed, memory_order_relaxed);
+    }
+}
+
 /* No line is open. */
 static void set_unconnected(hd_node_peer_t *peer) {
     set_state(peer, peer->life ? HD_NODE_DONE : HD_NODE_PENDING);
@@ -107,7 +117,7 @@ void hd_node_peer_no_line(hd_node_peer_t *peer, hd_node_state_t why) {
     }
     peer->due = 0;
     peer->tries = 0; /* the next fetch tries anew */
-    hd_node_share_fail(peer, why);
+    fail_fetches(peer, why);
 }
 
 void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after) {

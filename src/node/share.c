@@ -132,14 +132,6 @@ static void free_fetches(hd_node_peer_t *peer, uint32_t serial) {
     }
 }
 
-void hd_node_share_fail(hd_node_peer_t *peer, hd_node_state_t why) {
-    for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
-        if (load(&fetch->state) == HD_NODE_PENDING) {
-            set(&fetch->state, why);
-        }
-    }
-}
-
 void hd_node_share_pump(hd_node_peer_t *peer) {
     if (peer->line) {
         answer_requests(peer);
