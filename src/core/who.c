@@ -18,7 +18,7 @@ void hd_who_clean(hd_who_t *who) {
 hd_who_t hd_who_am_i(void) {
     hd_who_t who = {.pid = (uint32_t)getpid()};
     struct stat space;
-    if (stat("/proc/self/ns/pid", &space) == 0) {
+    if (stat("/proc/thread-self/ns/pid", &space) == 0) {
         who.space = (uint32_t)space.st_ino;
     }
     (void)gethostname(who.host, sizeof(who.host) - 1);

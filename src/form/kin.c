@@ -139,6 +139,19 @@ static bool has_ended(hd_node_state_t state) {
     return state == HD_NODE_DIED || state == HD_NODE_LEFT || state == HD_NODE_ABSENT;
 }
 
+/* One that leaves while the team forms has given that up over another's failure, and says so. */
+static void say_gone(const hd_kin_t *kin, uint32_t p, hd_node_state_t state) {
+    bool gives_up = state == HD_NODE_LEFT && !hd_group_is_complete(kin->group);
+    uint32_t n = hd_span_count(kin->span, p);
+    hd_text_t more = {0};
+    if (n > 1) {
+        hd_text_add(&more, ", and of %u more,", n - 1);
+    }
+    hd_log(gives_up ? HD_LOG_INFO : HD_LOG_ERROR, "team of %u: the process of endpoint %u%s %s",
+           kin->group->team_n, hd_group_number(kin->group, hd_span_endpoint(kin->span, p, 0)),
+           more.line, hd_node_describe(state));
+}
+
 /* Under the watch's lock. */
 static void look_at(hd_kin_t *kin) {
     for (uint32_t p = 0; p < kin->span->processes; p++) {
@@ -153,10 +166,7 @@ static void look_at(hd_kin_t *kin) {
         /* relaxed: set before anybody uses the group */
         if (!atomic_load_explicit(&kin->is_scope, memory_order_relaxed) && !has_left(kin, p)) {
             if (hd_group_poisoned(kin->group) == UCC_OK) {
-                hd_error("team of %u: the process of endpoint %u, and %u more, %s",
-                         kin->group->team_n,
-                         hd_group_number(kin->group, hd_span_endpoint(kin->span, p, 0)),
-                         hd_span_count(kin->span, p) - 1, hd_node_describe(state));
+                say_gone(kin, p, state);
             }
             hd_group_lose(kin->group, p);
             hd_group_poison(kin->group, UCC_ERR_IO_ERROR);

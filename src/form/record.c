@@ -29,7 +29,7 @@ enum {
 static uint64_t pid_and_space(void) {
     struct stat space;
     uint64_t pid = (uint64_t)getpid();
-    bool known = pid >> PID_BITS == 0 && stat("/proc/self/ns/pid", &space) == 0 &&
+    bool known = pid >> PID_BITS == 0 && stat("/proc/thread-self/ns/pid", &space) == 0 &&
                  space.st_ino >> SPACE_BITS == 0;
     return known ? pid | (uint64_t)space.st_ino << PID_BITS : 0;
 }

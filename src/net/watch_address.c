@@ -43,7 +43,7 @@ uint64_t hd_watch_host(void) {
     struct stat space;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     size_t n = file ? fread(boot, 1, sizeof(boot), file) : 0;
-    bool known = n > 0 && stat("/proc/self/ns/net", &space) == 0;
+    bool known = n > 0 && stat("/proc/thread-self/ns/net", &space) == 0;
     if (file) {
         fclose(file);
     }

@@ -56,7 +56,7 @@ static bool find_identity(uint64_t identity[2]) {
     if (file) {
         fclose(file);
     }
-    if (n == 0 || stat("/proc/self/ns/net", &space) != 0) {
+    if (n == 0 || stat("/proc/thread-self/ns/net", &space) != 0) {
         return false;
     }
     here.device = space.st_dev;

@@ -351,8 +351,8 @@ static bool take(hd_node_t *node, hd_node_line_t *line) {
     return line->fd >= 0;
 }
 
-/* The process has ended, and has no open line: that would be in the life's place. One that is not
- * open yet may have been answered; its own end may not come: other processes may have copies. */
+/* The process has ended. What it has said before comes first; the line's own end may not come: a
+ * child of that process may have a copy of it. */
 static void take_death(hd_node_t *node, hd_node_line_t *life) {
     hd_node_peer_t *peer = life->peer;
     peer->uses++;

@@ -12,7 +12,7 @@
  *             connected  AT_VERDICT ---WELCOME------------->
  *
  *     peer:   PENDING <--------> DONE ----> a failure
- *             (no line is open)  (one is, or there is a life)
+ *             (no line is open)  (one is, or it has a life)
  *
  * What is to be sent is kept as a state, not in a queue: what is owed is sent when the socket takes
  * it (hd_node_share_pump), so what a slow peer costs is bounded by what it has asked for.
@@ -66,7 +66,7 @@ struct hd_node_peer {
     uint32_t uses;        /* by callers, fetches and offers; 0: no life, and freed without a line */
     hd_node_word_t state; /* by those under the lock; read by all */
     hd_node_line_t *line; /* NULL: none */
-    hd_node_line_t *life; /* NULL: its end is that of its line */
+    hd_node_line_t *life; /* beside the line, if it is watched by its pid; or NULL */
     uint64_t due;         /* ns: when to connect; 0: never */
     uint32_t tries;       /* connections in a row that ended before an answer */
     hd_node_request_t *requests;

@@ -261,7 +261,7 @@ static bool add_life(hd_node_peer_t *peer, uint32_t pid) {
 hd_node_peer_t *hd_node_peer_watch(hd_node_t *node, const uint64_t door[2], uint32_t pid,
                                    bool connects) {
     hd_node_peer_t *peer = hd_node_peer_hold(node, door);
-    if (!peer || peer->life || peer->line || hd_node_peer_has_failed(peer)) {
+    if (!peer || peer->life || hd_node_peer_has_failed(peer)) {
         return peer;
     }
     errno = 0;
@@ -281,9 +281,6 @@ void hd_node_peer_open(hd_node_peer_t *peer, bool holds) {
     peer->tries = 0;
     peer->pid = peer->pid ? peer->pid : peer->line->pid;
     set_state(peer, HD_NODE_DONE);
-    if (peer->life) { /* one descriptor is enough */
-        hd_node_line_close(peer->node, peer->life);
-    }
 }
 
 /* Of a line that this process has begun, and nobody holds. */

@@ -130,7 +130,7 @@ static uint64_t clock_of(void) {
     if (hd_clock_counts_cycles) {
         return 1;
     }
-    return 2 + (stat("/proc/self/ns/time", &space) == 0 ? (uint64_t)space.st_ino : 0);
+    return 2 + (stat("/proc/thread-self/ns/time", &space) == 0 ? (uint64_t)space.st_ino : 0);
 }
 
 static bool has_my_clock(table_t *theirs) {

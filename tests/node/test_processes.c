@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { MOST = 16 };
@@ -289,6 +290,49 @@ Test(processes, a_process_is_dead_though_its_child_lives) {
     hd_node_leave(node);
 }
 
+/* Joins as the second of two; then does as it is told. */
+static pid_t a_second(area_t *area, void (*then)(area_t *area, hd_node_t *node)) {
+    pid_t child = forked();
+    if (child == 0) {
+        then(area, join(area, 1, 2));
+        _exit(0);
+    }
+    return child;
+}
+
+/* Its child has its socket, and knows nothing of it: nobody has closed that there. */
+static void leave_a_copy(area_t *area, hd_node_t *node) {
+    hd_node_peer_t *peer;
+    must(hd_node_watch(node, &area->address[0], true, &peer), "hd_node_watch");
+    hd_node_fetch_t *fetch;
+    must(hd_node_fetch(node, &area->address[0], name, &fetch), "hd_node_fetch");
+    (void)await_fetch(node, fetch);
+    if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {
+        wait_for(&area->over, 1);
+        _exit(0);
+    }
+    die();
+}
+
+Test(processes, a_process_is_dead_though_what_it_has_cloned_lives) {
+    area_t *area = shared_area();
+    void *where;
+    hd_node_peer_t *peer;
+    pid_t child = a_second(area, leave_a_copy);
+    hd_node_t *node = join(area, 0, 2);
+    must(hd_node_watch(node, &area->address[1], false, &peer), "hd_node_watch");
+    hd_node_offer_t *offer = offer_all(node, area, 0, 2, &where);
+    while (hd_node_losses(node) == 0) {
+        sleep_and_work(node);
+    }
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DIED);
+    cr_expect_eq(ended(child), SIGKILL);
+    atomic_store(&area->over, 1);
+    hd_node_offer_end(offer);
+    hd_node_part(peer);
+    hd_node_leave(node);
+}
+
 /* A process that does not run is there. */
 Test(processes, a_process_that_is_stopped_is_waited_for) {
     area_t *area = shared_area();
@@ -323,16 +367,6 @@ Test(processes, a_process_that_is_stopped_is_waited_for) {
 }
 
 /* --- watched by their pids -------------------------------------------------------------------- */
-
-/* Joins as the second of two; then does as it is told. */
-static pid_t a_second(area_t *area, void (*then)(area_t *area, hd_node_t *node)) {
-    pid_t child = forked();
-    if (child == 0) {
-        then(area, join(area, 1, 2));
-        _exit(0);
-    }
-    return child;
-}
 
 static void stay(area_t *area, hd_node_t *node) {
     (void)area;
@@ -410,7 +444,7 @@ static void fetch_and_go(area_t *area, hd_node_t *node) {
     hd_node_leave(node);
 }
 
-/* One descriptor is enough: its connection takes the place of its pid, and says what that can't. */
+/* Its connection says what its pid can't. */
 Test(processes, one_that_is_watched_fetches_and_leaves) {
     area_t *area = shared_area();
     void *where;
@@ -421,8 +455,7 @@ Test(processes, one_that_is_watched_fetches_and_leaves) {
     while (!peer->line) {
         sleep_and_work(node);
     }
-    cr_expect_null(peer->life);
-    cr_expect_eq(descriptors(), before + 1);
+    cr_expect_eq(descriptors(), before + 2);
     hd_node_offer_t *offer = offer_all(node, area, 0, 2, &where);
     atomic_store(&area->over, 1);
     cr_expect_eq(await_offer(node, offer), UCC_OK);
