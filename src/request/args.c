@@ -35,7 +35,7 @@ static bool is_left_over(const hd_request_t *r, const ucc_coll_args_t *a) {
     uint64_t n = has_set(a) ? a->active_set.size : r->op.team->n;
     return a->dst.info.count < n && n <= r->op.team->n &&
            (r->args.flags & UCC_COLL_ARGS_FLAG_IN_PLACE || a->src.info.count == 0) &&
-           hd_dt_valid(a->dst.info.datatype) && hd_dt_is_contiguous(a->dst.info.datatype);
+           hd_dt_is_contiguous(a->dst.info.datatype);
 }
 
 /* Returns whether the call has zero bytes. Such a call is over inside post, before any other check,

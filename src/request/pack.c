@@ -12,7 +12,8 @@
 #include "threads/callback.h"
 
 static bool needs_packing(const ucc_coll_buffer_info_t *info) {
-    return hd_dt_valid(info->datatype) && !hd_dt_is_contiguous(info->datatype);
+    return hd_dt_is_generic(info->datatype) && hd_dt_valid(info->datatype) &&
+           !hd_dt_is_contiguous(info->datatype);
 }
 
 static ucc_status_t pack(const hd_pack_t *p) {

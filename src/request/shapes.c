@@ -37,30 +37,35 @@ static inline ucc_status_t check_memory(hd_request_t *r, const char *field, ucc_
                : hd_device_look(&r->op, field, type, buffer, bytes);
 }
 
-static ucc_status_t check_datatype(hd_request_t *r, const char *field, ucc_datatype_t dt) {
-    if (!hd_dt_valid(dt)) {
-        return hd_args_bad(r, field, "is not a datatype");
-    }
-    if (!hd_dt_is_contiguous(dt)) {
-        return hd_op_refuse(&r->op, UCC_ERR_NOT_SUPPORTED,
-                            "%s: a datatype packed by the user is not supported here", field);
-    }
-    return UCC_OK;
+static __attribute__((noinline, cold)) ucc_status_t
+refuse_datatype(hd_request_t *r, const char *field, ucc_datatype_t dt) {
+    return hd_dt_valid(dt)
+               ? hd_op_refuse(&r->op, UCC_ERR_NOT_SUPPORTED,
+                              "%s: a datatype packed by the user is not supported here", field)
+               : hd_args_bad(r, field, "is not a datatype");
+}
+
+/* Says the bytes of its elements. */
+static inline ucc_status_t take_datatype(hd_request_t *r, const char *field, ucc_datatype_t dt,
+                                         size_t *element) {
+    *element = hd_dt_size(dt);
+    return __builtin_expect(*element != 0, 1) ? UCC_OK : refuse_datatype(r, field, dt);
 }
 
 static ucc_status_t bad_address(hd_request_t *r, const char *field, const void *buffer) {
     return hd_args_bad(r, field, buffer ? "must not be HEDDLE_IN_PLACE" : "has a NULL buffer");
 }
 
-/* Says the bytes of a plain buffer; checks its datatype, memory type, size and address. */
+/* Says the bytes of a plain buffer, and of its elements; checks its datatype, memory type, size and
+ * address. */
 static ucc_status_t take_buffer(hd_request_t *r, const char *field,
-                                const ucc_coll_buffer_info_t *info, size_t *bytes) {
-    ucc_status_t status = check_datatype(r, field, info->datatype);
+                                const ucc_coll_buffer_info_t *info, size_t *element,
+                                size_t *bytes) {
+    ucc_status_t status = take_datatype(r, field, info->datatype, element);
     if (status != UCC_OK) {
         return status;
     }
-    if (__builtin_mul_overflow(info->count, hd_dt_size(info->datatype), bytes) ||
-        *bytes > SSIZE_MAX) {
+    if (__builtin_mul_overflow(info->count, *element, bytes) || *bytes > SSIZE_MAX) {
         return hd_args_bad(r, field, "has a count beyond the address space");
     }
     if (*bytes && !hd_is_address(info->buffer)) {
@@ -119,7 +124,8 @@ static KNOWN_TYPE ucc_status_t take_vector(hd_request_t *r, const hd_coll_t *col
     const ucc_coll_buffer_info_v_t *info = source ? &r->args.src.info_v : &r->args.dst.info_v;
     hd_vector_t *v = source ? &r->op.call.send : &r->op.call.receive;
     bool dense = coll->reducing; /* displacements are not significant */
-    ucc_status_t status = check_datatype(r, field, info->datatype);
+    size_t element, bytes, sum = 0;
+    ucc_status_t status = take_datatype(r, field, info->datatype, &element);
     if (status != UCC_OK) {
         return status;
     }
@@ -130,7 +136,6 @@ static KNOWN_TYPE ucc_status_t take_vector(hd_request_t *r, const hd_coll_t *col
     v->wide_counts = (r->args.flags & UCC_COLL_ARGS_FLAG_COUNT_64BIT) != 0;
     v->displacements = dense ? NULL : info->displacements;
     v->wide_displacements = (r->args.flags & UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT) != 0;
-    size_t element = hd_dt_size(info->datatype), bytes, sum = 0;
     bool beyond = false;
     for (uint32_t i = 0; i < r->op.n && !beyond; i++) {
         beyond = __builtin_mul_overflow(hd_vector_count(v, i), element, &bytes) ||
@@ -158,12 +163,12 @@ static KNOWN_TYPE ucc_status_t take_vector(hd_request_t *r, const hd_coll_t *col
 
 /* Divides a buffer that holds a block for each member, all of the same size. */
 static ucc_status_t divide(hd_request_t *r, const hd_coll_t *coll, bool source, uint64_t count,
-                           side_t *side) {
+                           size_t element, side_t *side) {
     bool all_given = source && !coll->pairwise;
     if (all_given && coll->flow == HD_FROM_ROOT && side->bytes % r->op.n) {
         return hd_args_bad(r, "src.count", "is not a multiple of the team's size");
     }
-    side->block = all_given ? side->bytes / r->op.n : count / r->op.n * hd_dt_size(side->dt);
+    side->block = all_given ? side->bytes / r->op.n : count / r->op.n * element;
     if (!all_given) { /* what is left over belongs to nobody, as in released UCC */
         side->bytes = side->block * r->op.n;
     }
@@ -179,14 +184,16 @@ static KNOWN_TYPE ucc_status_t take_plain(hd_request_t *r, const hd_coll_t *coll
     if (source && extent == HD_WHOLE && !hd_coll_goes_by_src(coll, call->is_root, call->in_place)) {
         info.count = r->args.dst.info.count; /* as in released UCC, dst says how much there is */
     }
-    ucc_status_t status = take_buffer(r, source ? "src" : "dst", &info, &side->bytes);
+    size_t element;
+    ucc_status_t status = take_buffer(r, source ? "src" : "dst", &info, &element, &side->bytes);
     side->at = info.buffer;
     side->dt = info.datatype;
     side->block = side->bytes;
     /* in place, what becomes one member's block holds all of them before */
     bool blocks = extent == HD_BLOCKS || (extent == HD_BLOCK && !source && call->in_place);
-    return status == UCC_OK && blocks && !coll->vector ? divide(r, coll, source, info.count, side)
-                                                       : status;
+    return status == UCC_OK && blocks && !coll->vector
+               ? divide(r, coll, source, info.count, element, side)
+               : status;
 }
 
 static KNOWN_TYPE ucc_status_t take_side(hd_request_t *r, const hd_coll_t *coll, bool source,
