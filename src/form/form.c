@@ -229,7 +229,7 @@ static void note_wait(ucc_team_h team) {
     }
     if (f->step == STEP_SPLIT && hd_form_split_awaits(team, &what)) {
         hd_text_add(&what, ", to come");
-    } else if (f->step == STEP_SHARE || (f->step == STEP_ROLL && f->roll.step == HD_ROLL_SHARE)) {
+    } else if (f->step == STEP_SHARE) {
         hd_form_share_awaits(team, &what);
     } else if (f->step == STEP_SPLIT || f->step == STEP_MEET) {
         hd_form_name_missing(team, &what);
@@ -237,10 +237,8 @@ static void note_wait(ucc_team_h team) {
         hd_crossing_awaits(team->crossing, &what);
     } else if (f->step == STEP_COMPLETE) {
         hd_text_add(&what, "the last endpoint to finish joining");
-    } else if (f->step == STEP_ROLL && f->roll.step == HD_ROLL_OPEN) {
-        hd_text_add(&what, "the network to be opened");
     } else {
-        hd_roll_awaits_exchange(&f->roll, &what);
+        hd_roll_awaits(&f->roll, &what);
     }
     hd_stall_line("%s of %u: endpoint %llu has waited %.1f s for %s",
                   f->parent ? "team from a parent" : "team", team->n,

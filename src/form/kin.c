@@ -124,13 +124,8 @@ static void inherited(hd_fork_hook_t *self) {
     watch.watched = 0;
 }
 
-/* A process whose endpoints have all left may end. */
 static bool has_left(const hd_kin_t *kin, uint32_t p) {
-    bool left = true;
-    for (uint32_t i = 0; left && i < hd_span_count(kin->span, p); i++) {
-        left = hd_group_has_left(kin->group, hd_span_endpoint(kin->span, p, i));
-    }
-    return left;
+    return hd_kin_process_has_left(kin->group, kin->span, p);
 }
 
 /* Nobody of a process does anything in a team any more. (One that says what nobody says, or can't

@@ -114,6 +114,16 @@ hd_origin_t *hd_kin_agreement(hd_group_t *group, uint64_t number);
 bool hd_kin_lacks_endpoint(const hd_group_t *group);
 bool hd_kin_lacks_all(const hd_group_t *group);
 
+/* Of a group and its span: have all endpoints of process p left? Then it may end. */
+static inline bool hd_kin_process_has_left(const hd_group_t *group, const hd_span_t *span,
+                                           uint32_t p) {
+    bool left = true;
+    for (uint32_t i = 0; left && i < hd_span_count(span, p); i++) {
+        left = hd_group_has_left(group, hd_span_endpoint(span, p, i));
+    }
+    return left;
+}
+
 /* Of a group: which endpoints of its team live in which process; NULL: all live in this one. */
 static inline const hd_span_t *hd_form_span(const hd_group_t *group) {
     const hd_crossing_t *crossing = hd_group_crossing(group);

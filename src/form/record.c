@@ -6,13 +6,13 @@
 
 #include "core/fork.h"
 #include "core/hash.h"
+#include "core/who.h"
 
 #include <heddle/heddle_version.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,11 +27,9 @@ enum {
 };
 
 static uint64_t pid_and_space(void) {
-    struct stat space;
-    uint64_t pid = (uint64_t)getpid();
-    bool known = pid >> PID_BITS == 0 && stat("/proc/thread-self/ns/pid", &space) == 0 &&
-                 space.st_ino >> SPACE_BITS == 0;
-    return known ? pid | (uint64_t)space.st_ino << PID_BITS : 0;
+    hd_who_t me = hd_who_am_i();
+    bool known = me.pid >> PID_BITS == 0 && me.space != 0;
+    return known ? me.pid | (uint64_t)me.space << PID_BITS : 0;
 }
 
 static uint64_t space_of(const uint64_t identity[2]) {

@@ -114,13 +114,25 @@ ucc_status_t hd_roll_taken(hd_roll_t *roll) {
     return check_call(roll, "oob allgather", status < 0 ? status : freed);
 }
 
-void hd_roll_awaits_exchange(const hd_roll_t *roll, hd_text_t *text) {
-    hd_text_add(text, "its oob allgather, which not all may have called");
-    if (roll->step == HD_ROLL_SHARED && roll->kin && hd_kin_has_late(roll->kin)) {
-        hd_text_add(text, "; and for ");
-        hd_kin_awaits(roll->kin, text);
-        hd_text_add(text, ", to share memory with");
+void hd_roll_awaits(const hd_roll_t *roll, hd_text_t *text) {
+    bool shares = roll->step == HD_ROLL_SHARE;
+    if (roll->step == HD_ROLL_OPEN) {
+        hd_text_add(text, "the network to be opened");
+        return;
     }
+    if (!shares) {
+        hd_text_add(text, "its oob allgather, which not all may have called");
+        if (roll->step != HD_ROLL_SHARED || !roll->kin || !hd_kin_has_late(roll->kin)) {
+            return;
+        }
+        hd_text_add(text, "; and for ");
+    }
+    if (roll->kin) {
+        hd_kin_awaits(roll->kin, text);
+    } else {
+        hd_text_add(text, "other processes of its machine");
+    }
+    hd_text_add(text, ", to share memory with");
 }
 
 /* The others may need the processor. What other processes of the node owe to this one comes to its
@@ -148,14 +160,7 @@ static ucc_status_t wait_for(hd_roll_t *roll, ucc_status_t (*next)(hd_roll_t *ro
         uint64_t now = hd_ticks();
         if (hd_stall_is_due(&roll->waited, now, roll->stall)) {
             hd_text_t what = {0};
-            if (roll->request) {
-                hd_roll_awaits_exchange(roll, &what);
-            } else if (roll->step == HD_ROLL_SHARE && roll->kin) {
-                hd_kin_awaits(roll->kin, &what);
-                hd_text_add(&what, ", to share memory with");
-            } else {
-                hd_text_add(&what, "the network to be opened");
-            }
+            hd_roll_awaits(roll, &what);
             hd_stall_line("%s %u of %u has waited %.1f s for %s", roll->who, roll->oob.oob_ep,
                           roll->oob.n_oob_eps, hd_stall_seconds(&roll->waited, now), what.line);
         }

@@ -173,8 +173,8 @@ void hd_roll_take(hd_roll_t *roll);
 ucc_status_t hd_roll_call(hd_roll_t *roll);
 /* Does so to the end: blocks. */
 ucc_status_t hd_roll_call_through(hd_roll_t *roll);
-/* For people, while an exchange is outstanding: for what this member waits. */
-void hd_roll_awaits_exchange(const hd_roll_t *roll, hd_text_t *text);
+/* For people: for what this member waits, in an exchange or between two. */
+void hd_roll_awaits(const hd_roll_t *roll, hd_text_t *text);
 /* Returns the record of a process's lowest member. */
 const hd_record_t *hd_roll_first(const hd_roll_t *roll, uint32_t process);
 /* In the end: do some processes share memory, and others don't? */

@@ -100,8 +100,7 @@ ucc_status_t hd_form_share(ucc_team_h team) {
 
 void hd_form_share_awaits(ucc_team_h team, hd_text_t *text) {
     hd_forming_t *f = team->forming;
-    hd_kin_t *kin = f->step == STEP_ROLL ? f->roll.kin
-                                         : hd_meeting_memory(f->meeting, begin_kin, f, hd_kin_drop);
+    hd_kin_t *kin = hd_meeting_memory(f->meeting, begin_kin, f, hd_kin_drop);
     if (kin) {
         hd_kin_awaits(kin, text);
     } else {

@@ -46,11 +46,9 @@ static bool has_left(const teller_t *t, const uint64_t identity[2]) {
             if (memcmp(team->process[p].identity, identity, 2 * sizeof(*identity)) != 0) {
                 continue;
             }
-            left = true;
-            for (uint32_t e = 0; e < hd_span_count(team->span, p); e++) {
-                if (!hd_group_has_left(team->group, hd_span_endpoint(team->span, p, e))) {
-                    return false;
-                }
+            left = hd_kin_process_has_left(team->group, team->span, p);
+            if (!left) {
+                return false;
             }
         }
     }

@@ -72,21 +72,34 @@ static void turn_away(const hd_node_t *node, int fd) {
     (void)send(fd, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT); /* if it is lost, so is the line */
 }
 
-hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
-    struct ucred other;
-    socklen_t size = sizeof(other);
+/* In the set, and in the list. NULL: see errno. */
+static hd_node_line_t *listen_to(hd_node_t *node, int fd) {
     hd_node_line_t *line = hd_alloc(64, sizeof(*line));
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = line};
-    if (!line || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) != 0 ||
-        epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-        if (accepted) {
-            turn_away(node, fd);
-        }
+    if (!line || epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        int why = line ? errno : ENOMEM;
         hd_free(line);
-        close(fd);
+        errno = why;
         return NULL;
     }
     line->fd = fd;
+    line->next = node->lines;
+    node->lines = line;
+    return line;
+}
+
+hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
+    struct ucred other;
+    socklen_t size = sizeof(other);
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0;
+    hd_node_line_t *line = known ? listen_to(node, fd) : NULL;
+    if (!line) {
+        if (accepted) {
+            turn_away(node, fd);
+        }
+        close(fd);
+        return NULL;
+    }
     line->accepted = accepted;
     line->stage = accepted ? HD_NODE_AT_HELLO : HD_NODE_AT_VERDICT;
     line->uid = other.uid;
@@ -94,8 +107,6 @@ hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted) {
     node->strangers += accepted;
     node->serials += node->serials == UINT32_MAX ? 2 : 1;
     line->serial = node->serials;
-    line->next = node->lines;
-    node->lines = line;
     return line;
 }
 
@@ -114,24 +125,17 @@ static int open_life(uint32_t pid) {
 }
 
 hd_node_line_t *hd_node_line_add_life(hd_node_t *node, uint32_t pid) {
-    hd_node_line_t *line = hd_alloc(64, sizeof(*line));
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = line};
-    int fd = line ? open_life(pid) : -1;
-    if (fd < 0 || epoll_ctl(node->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-        int why = line ? errno : ENOMEM;
-        if (fd >= 0) {
-            close(fd);
-        }
-        hd_free(line);
+    int fd = open_life(pid);
+    hd_node_line_t *line = fd >= 0 ? listen_to(node, fd) : NULL;
+    if (line) {
+        line->is_life = true;
+        line->stage = HD_NODE_AT_END;
+        line->pid = pid;
+    } else if (fd >= 0) {
+        int why = errno;
+        close(fd);
         errno = why;
-        return NULL;
     }
-    line->fd = fd;
-    line->is_life = true;
-    line->stage = HD_NODE_AT_END;
-    line->pid = pid;
-    line->next = node->lines;
-    node->lines = line;
     return line;
 }
 

@@ -116,10 +116,10 @@ int hd_node_fd(const hd_node_t *node);
  * UCC_ERR_INVALID_PARAM: it is this process, or can't be reached. UCC_ERR_NO_MEMORY. */
 ucc_status_t hd_node_meet(hd_node_t *node, const hd_node_address_t *address, bool connects,
                           hd_node_peer_t **peer);
-/* As hd_node_meet, where a connection is not needed if the kernel tells of that process's end by its
- * pid: address->pid, as this process sees it; 0: not known. Then the process is there at once, or
- * HD_NODE_ABSENT; a connection that fetches want and can't have is their failure, not the peer's;
- * and that it closes its door is not heard. */
+/* As hd_node_meet, where a connection is not needed if the kernel tells of that process's end by
+ * its pid: address->pid, as this process sees it; 0: not known. Then the process is there at once,
+ * or HD_NODE_ABSENT; a connection that fetches want and can't have is their failure, not the
+ * peer's; and that it closes its door is not heard. */
 ucc_status_t hd_node_watch(hd_node_t *node, const hd_node_address_t *address, bool connects,
                            hd_node_peer_t **peer);
 hd_node_state_t hd_node_peer_state(const hd_node_peer_t *peer);

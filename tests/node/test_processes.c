@@ -290,6 +290,17 @@ Test(processes, a_process_is_dead_though_its_child_lives) {
     hd_node_leave(node);
 }
 
+/* The peer's process is killed, or has been: that is heard, and nothing else is asked of it. */
+static void expect_death(hd_node_t *node, hd_node_peer_t *peer, pid_t child) {
+    while (hd_node_losses(node) == 0) {
+        sleep_and_work(node);
+    }
+    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DIED);
+    cr_expect_eq(ended(child), SIGKILL);
+    hd_node_part(peer);
+    hd_node_leave(node);
+}
+
 /* Joins as the second of two; then does as it is told. */
 static pid_t a_second(area_t *area, void (*then)(area_t *area, hd_node_t *node)) {
     pid_t child = forked();
@@ -497,13 +508,7 @@ Test(processes, one_that_is_watched_is_there_though_no_connection_can_be_had) {
         }
     }
     kill(child, SIGKILL);
-    while (hd_node_losses(node) == 0) {
-        sleep_and_work(node);
-    }
-    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DIED);
-    cr_expect_eq(ended(child), SIGKILL);
-    hd_node_part(peer);
-    hd_node_leave(node);
+    expect_death(node, peer, child);
 }
 
 Test(processes, where_pids_can_not_be_watched_there_is_a_connection) {
@@ -527,13 +532,7 @@ Test(processes, where_pids_can_not_be_watched_there_is_a_connection) {
     }
     cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DONE);
     kill(child, SIGKILL);
-    while (hd_node_losses(node) == 0) {
-        sleep_and_work(node);
-    }
-    cr_expect_eq(hd_node_peer_state(peer), HD_NODE_DIED);
-    cr_expect_eq(ended(child), SIGKILL);
-    hd_node_part(peer);
-    hd_node_leave(node);
+    expect_death(node, peer, child);
 }
 
 /* --- other users ------------------------------------------------------------------------------ */
