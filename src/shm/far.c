@@ -240,6 +240,12 @@ static bool all_read(const hd_op_t *op, const hd_far_t *far) {
     return all;
 }
 
+/* Is a block so large that the member which receives it has more than the kernel is good at? */
+static bool is_past_pulling(const hd_op_t *op, const hd_far_t *far, size_t block) {
+    size_t blocks = coll_of(op)->bcast || coll_of(op)->flow == HD_FROM_ROOT ? 1 : far->n;
+    return block >= op->group->pull_end / blocks;
+}
+
 /* Bytes that one unit of this process pulls: each of its members has some of them. */
 static size_t pull_piece(const hd_far_t *far, size_t block) {
     size_t share = (block / far->near + HD_FAR_LEAST - 1) / HD_FAR_LEAST * HD_FAR_LEAST;
@@ -279,7 +285,8 @@ static void find_positions(const hd_op_t *op, hd_far_t *far) {
     most = coll_of(op)->bcast ? op->call.bytes : most;
     /* several at once that read from one hinder each other in the kernel */
     far->pulls = !coll_of(op)->reducing && far->processes == 2 && most >= op->group->pull_min &&
-                 far->positions <= HD_FAR_SOURCES && all_read(op, far);
+                 !is_past_pulling(op, far, most) && far->positions <= HD_FAR_SOURCES &&
+                 all_read(op, far);
     far->piece = far->pulls ? pull_piece(far, most) : op->plan.window;
     far->shared = false;
     if (far->pulls && coll_of(op)->bcast) {
@@ -335,6 +342,9 @@ static size_t part_size(const hd_op_t *op, const hd_far_t *far, uint32_t q, bool
 /* Is a block of so many bytes, of one member for one other? */
 static bool is_worth_pulling(const hd_op_t *op, const hd_far_t *far, size_t block) {
     size_t least = op->group->pull_min;
+    if (is_past_pulling(op, far, block)) {
+        return false;
+    }
     if (far->processes == 2) { /* they have the kernel to themselves */
         return block >= least / 2;
     }

@@ -485,16 +485,16 @@ static ucc_status_t plant_tree(hd_group_t *group) {
 
 static hd_ruling_t rule(const hd_group_t *group) {
     bool known = locality_is_known(group);
-    return (hd_ruling_t){.known = known, .dedicated = known && !is_crowded(group)};
+    return (hd_ruling_t){.known = known,
+                         .dedicated = known && !is_crowded(group),
+                         .crowded = group->n > hd_group_n_processors(group)};
 }
 
 ucc_status_t hd_group_seal(hd_group_t *group) {
     hd_ruling_t ruling = group->charter ? group->charter->ruling : rule(group);
     bool known = ruling.known;
     group->dedicated = ruling.dedicated;
-    if (group->dedicated) {
-        hd_plan_dedicated(group);
-    }
+    hd_plan_ruled(group, &ruling);
     bool settled = group->arrival == HD_CFG_ARRIVAL_AUTO && group->dedicated;
     /* Flat, everybody would read everybody across packages; of two, each reads the other anyway. */
     if (settled && !group->canonical && group->n > 2 && spans_packages(group) &&

@@ -20,6 +20,7 @@
 
 struct hd_group;
 struct hd_group_config;
+struct hd_ruling;
 struct hd_op;
 struct hd_place;
 struct hd_work_row;
@@ -169,10 +170,9 @@ uint32_t hd_plan_batch(size_t block);
 enum { HD_PUSH_WINDOW = 8 * 1024 };
 size_t hd_plan_push(size_t element);
 
-/* A group's thresholds, as configured; and what changes if every endpoint has a processor of its
- * own. */
+/* A group's thresholds, as configured; and what changes as soon as it is known where all run. */
 void hd_plan_thresholds(struct hd_group *group, const struct hd_group_config *config);
-void hd_plan_dedicated(struct hd_group *group);
+void hd_plan_ruled(struct hd_group *group, const struct hd_ruling *ruling);
 /* Bytes that each of n endpoints receives from which results are written past the caches of a
  * machine: what all of them read and write outgrows the caches that they share; those of one core
  * hold it at least. */

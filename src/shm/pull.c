@@ -126,6 +126,9 @@ void hd_pull_say(const hd_group_t *group, uint32_t mapping, hd_text_t *text) {
     int32_t why = reader->why;
     if (reads) {
         hd_text_add(text, "far: kernel from %zu bytes on, windows below", group->pull_min);
+        if (group->pull_end < SIZE_MAX) {
+            hd_text_add(text, " and where an endpoint receives %zu", group->pull_end);
+        }
     } else if (!why) {
         hd_text_add(text, "far: windows (not by the kernel: not tried yet)");
     } else if (why == NEVER_WORTH_IT) {

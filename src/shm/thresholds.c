@@ -10,8 +10,9 @@
 #include "shm/far.h"
 
 enum {
-    SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
-    BUFFERS = 2              /* of an endpoint: source and result */
+    SMALL_BATCH = 64 * 1024,       /* bytes of small blocks taken by one claim */
+    PULLED_IN_A_CROWD = 64 * 1024, /* bytes of a block that the kernel copies, or more */
+    BUFFERS = 2                    /* of an endpoint: source and result */
 };
 
 static size_t least(size_t a, size_t b) {
@@ -63,6 +64,7 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     group->crossovers.piece = config->crossovers.piece > HD_FAR_SHORT ? HD_FAR_LONG : HD_FAR_SHORT;
     group->pull_min = config->pull_min == (size_t)HD_CFG_AUTO ? pulled_from(&config->crossovers)
                                                               : config->pull_min;
+    group->pull_end = SIZE_MAX;
     group->near_above = (uint32_t)least(config->staged_max, staged);
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
@@ -81,11 +83,19 @@ size_t hd_plan_streaming_min(const hd_topo_t *topo, uint32_t n) {
     return shared > own ? shared : own;
 }
 
-void hd_plan_dedicated(hd_group_t *group) {
-    /* waiting for all costs little: not worth a copy, where that can be saved */
-    group->near_above = (uint32_t)least(group->near_above, group->direct_above);
-    if (!group->apart) {
-        group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+void hd_plan_ruled(hd_group_t *group, const hd_ruling_t *ruling) {
+    if (ruling->dedicated) { /* waiting for all costs little: not worth a copy, if that saves one */
+        group->near_above = (uint32_t)least(group->near_above, group->direct_above);
+        if (!group->apart) {
+            group->staged_max = (uint32_t)least(group->staged_slot, group->direct_above);
+        }
+    }
+    /* Windows take several turns at the processors, and the kernel one: where those are few, it
+     * wins on machines, too, on which it copies more slowly, but not over streaming stores. */
+    bool automatic = group->config.pull_min == (size_t)HD_CFG_AUTO;
+    if (automatic && ruling->crowded && group->pull_min > PULLED_IN_A_CROWD) {
+        group->pull_min = PULLED_IN_A_CROWD;
+        group->pull_end = group->streaming_min;
     }
 }
 

@@ -385,6 +385,7 @@ typedef struct hd_group_config {
 typedef struct hd_ruling {
     bool known;     /* every endpoint said where it runs, and runs nowhere else */
     bool dedicated; /* every endpoint is held on a processor of its own */
+    bool crowded;   /* there are more endpoints than processors */
 } hd_ruling_t;
 
 /* Shared, at the beginning of a mapping: what all of them have to know alike. */
@@ -467,10 +468,12 @@ struct hd_group {
     bool apart;        /* members of other mappings don't reach this one's buffers, nor it theirs */
     uint32_t *home_of; /* by endpoint: the number of its mapping; shared. NULL: not mapped */
     uint8_t *far;      /* windows (far.c); NULL: there are none */
-    size_t pull_min;   /* bytes of a block from which data are read by the kernel (pull.c) */
-    uint8_t *readers;  /* who does; shared */
-    uint8_t *yields;   /* of processors (hd_processors_share); shared */
-    uint64_t token[2]; /* by which it is known that this process is read, and no other */
+    /* bytes of a block from which data are read by the kernel (pull.c), and that a member receives
+     * from which they aren't after all */
+    size_t pull_min, pull_end;
+    uint8_t *readers;            /* who does; shared */
+    uint8_t *yields;             /* of processors (hd_processors_share); shared */
+    uint64_t token[2];           /* by which it is known that this process is read, and no other */
     size_t windows, windows_end; /* where those lie, from the mapping's base */
     /* by endpoint: the team's memory, as other processes know it (parts.c); shared. NULL: all
      * endpoints live in this one */

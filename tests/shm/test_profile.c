@@ -114,6 +114,32 @@ Test(profile, says_from_which_block_on_the_kernel_copies_unless_pull_min_does) {
     cr_expect_eq(pulled_from(SIZE_MAX, 1), SIZE_MAX);
 }
 
+/* Likewise, whose members are more than the processors, or not. */
+static void expect_ruled(size_t pull_min, size_t kernel, bool crowded, size_t from, bool ends) {
+    hd_group_config_t config = small_config();
+    config.pull_min = pull_min;
+    config.crossovers.kernel = kernel;
+    config.streaming_min = 1 << 20;
+    hd_group_t *group = hd_group_create(2, &config);
+    cr_assert(group);
+    hd_ruling_t ruling = {.crowded = crowded};
+    hd_plan_ruled(group, &ruling);
+    cr_expect_eq(group->pull_min, from);
+    cr_expect_eq(group->pull_end, ends ? (size_t)1 << 20 : SIZE_MAX);
+    hd_home_unpin(&group->home);
+}
+
+Test(profile, lets_the_kernel_copy_where_processors_lack_but_not_what_is_streamed) {
+    enum { KIB = 1024 };
+    size_t automatic = (size_t)HD_CFG_AUTO;
+    expect_ruled(automatic, 0, true, 64 * KIB, true);
+    expect_ruled(automatic, 0, false, SIZE_MAX, false);
+    expect_ruled(automatic, 256 * KIB, true, 64 * KIB, true);
+    expect_ruled(automatic, 16 * KIB, true, 32 * KIB, false);
+    expect_ruled(SIZE_MAX, 0, true, SIZE_MAX, false);
+    expect_ruled(KIB, 0, true, KIB, false);
+}
+
 static void expect_plan(hd_crossovers_t from, uint8_t type, size_t bytes, bool in_place,
                         const char *name, bool by_destination) {
     row_t row = {type, 2, bytes, "", "", 0, 0, 0, 0, 0, 0, 0, 0};
