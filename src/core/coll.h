@@ -180,19 +180,20 @@ typedef struct hd_vector {
 typedef struct hd_call {
     uint8_t type; /* enum hd_type */
     bool in_place, is_root, persistent;
-    bool exclusive;      /* the user's reduction: one chunk at a time */
-    bool global_errors;  /* UCC_ERR_TYPE_GLOBAL */
-    bool uneven;         /* a reduce_scatter that runs as a reduce_scatterv (request/shapes.c) */
-    bool one_sided;      /* into symmetric memory (shm/put.c) */
-    bool empty;          /* zero bytes here: takes part all the same, for the sake of CHECK */
-    bool device;         /* a buffer is a device's, and devices do it (device/device.h) */
-    uint32_t root;       /* member number */
-    uint32_t signature;  /* what must agree across members, hashed */
-    size_t element;      /* bytes per element */
-    size_t send_element; /* alltoallv: of what is sent */
-    size_t bytes;        /* per block, or all of it for bcast, reduce, allreduce */
-    size_t total;        /* bytes this member gives in all */
-    size_t count;        /* reductions of `bytes`: elements */
+    bool exclusive;        /* the user's reduction: one chunk at a time */
+    bool global_errors;    /* UCC_ERR_TYPE_GLOBAL */
+    bool uneven;           /* a reduce_scatter that runs as a reduce_scatterv (request/shapes.c) */
+    bool one_sided;        /* into symmetric memory (shm/put.c) */
+    bool may_be_one_sided; /* that is not known yet here, and others may know */
+    bool empty;            /* zero bytes here: takes part all the same, for the sake of CHECK */
+    bool device;           /* a buffer is a device's, and devices do it (device/device.h) */
+    uint32_t root;         /* member number */
+    uint32_t signature;    /* what must agree across members, hashed */
+    size_t element;        /* bytes per element */
+    size_t send_element;   /* alltoallv: of what is sent */
+    size_t bytes;          /* per block, or all of it for bcast, reduce, allreduce */
+    size_t total;          /* bytes this member gives in all */
+    size_t count;          /* reductions of `bytes`: elements */
     const uint8_t *src;
     uint8_t *dst;
     hd_vector_t send, receive;

@@ -67,6 +67,10 @@ ucc_status_t hd_node_door_open(hd_node_t *node, const uint64_t door[2]) {
         fine =
             node->listener >= 0 && listen_at(node) && await(node, node->listener, &node->listener);
     }
+    if (fine) {
+        what = "spare descriptor";
+        fine = hd_node_line_keep_spare(node);
+    }
     if (!fine) {
         status = status_of(errno);
         hd_info("no door for processes of this machine: %s: %s", what, strerror(errno));
@@ -105,8 +109,20 @@ static bool drop_oldest_stranger(hd_node_t *node) {
     return true;
 }
 
+/* False: there is none. */
+static bool give_spare(hd_node_t *node) {
+    bool has = node->spare >= 0;
+    if (has) {
+        close(node->spare);
+        node->spare = -1;
+    }
+    return has;
+}
+
+/* Where the spare one has gone, a line is that is needed once: so all who come get in in turn. */
 static void no_descriptor(hd_node_t *node, int why) {
-    if ((why == EMFILE && hd_descriptors_reserve(MORE_DESCRIPTORS)) || drop_oldest_stranger(node)) {
+    if ((why == EMFILE && hd_descriptors_reserve(MORE_DESCRIPTORS)) || drop_oldest_stranger(node) ||
+        give_spare(node) || hd_node_share_spare_line(node)) {
         return; /* they can be had at the next look */
     }
     if (!node->told_deaf) {
@@ -296,13 +312,18 @@ static void take_end(hd_node_t *node, hd_node_line_t *line) {
     hd_node_share_forget(peer);
 }
 
-static void take_bye(hd_node_t *node, hd_node_line_t *line, bool leaves) {
+static void take_bye(hd_node_t *node, hd_node_line_t *line, hd_node_bye_t code) {
     hd_node_peer_t *peer = line->peer;
+    bool awaits = hd_node_share_awaits(peer);
     hd_node_line_close(node, line);
-    if (leaves) {
+    if (code == HD_NODE_LEAVES) {
         hd_node_peer_fail(peer, HD_NODE_LEFT);
-    } else {
+    } else if (code == HD_NODE_NOT_HELD) {
         hd_node_peer_again(peer, 0); /* this process has held it a moment too late */
+    } else if (awaits || !peer->life) {
+        hd_node_peer_again(peer, awaits ? crossing : deaf); /* others first */
+    } else {
+        hd_node_peer_rest(peer);
     }
     hd_node_share_forget(peer);
 }
@@ -344,7 +365,7 @@ static bool take(hd_node_t *node, hd_node_line_t *line) {
     } else if (m.kind == HD_NODE_VERDICT) {
         take_verdict(node, line, &m);
     } else if (m.kind == HD_NODE_BYE) {
-        take_bye(node, line, m.code == 1);
+        take_bye(node, line, (hd_node_bye_t)m.code);
     } else if ((why = hd_node_share_take(line->peer, &m, fd))) {
         turn_away(node, line, why);
     }

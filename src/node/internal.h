@@ -115,7 +115,8 @@ struct hd_node {
     uint32_t entered; /* of the process's node: by how many */
     bool inherited;   /* this is a child: only ends are allowed */
     int epoll, listener, timer;
-    uint64_t rings_at;   /* ns: when the timer is next due; UINT64_MAX: never */
+    int spare;         /* kept for one more line, if descriptors end; -1: it has been given away */
+    uint64_t rings_at; /* ns: when the timer is next due; UINT64_MAX: never */
     uint64_t deaf_until; /* ns: nobody is accepted before then; 0: the listener is awaited */
     hd_node_line_t *lines;
     bool has_closed; /* lines to be freed */
@@ -159,6 +160,8 @@ void hd_node_ring_at(hd_node_t *node, uint64_t when);
 hd_node_line_t *hd_node_line_add(hd_node_t *node, int fd, bool accepted);
 /* The life of the process of that pid. NULL: errno says why; ESRCH: there is no such process. */
 hd_node_line_t *hd_node_line_add_life(hd_node_t *node, uint32_t pid);
+/* Has the node a spare descriptor, or can it be had? */
+bool hd_node_line_keep_spare(hd_node_t *node);
 /* Freed later: events may still speak of it. */
 void hd_node_line_close(hd_node_t *node, hd_node_line_t *line);
 void hd_node_line_free_closed(hd_node_t *node);
@@ -196,6 +199,10 @@ hd_node_peer_t *hd_node_peer_watch(hd_node_t *node, const uint64_t door[2], uint
 void hd_node_peer_connect(hd_node_peer_t *peer);
 /* Connects again after so many ns, if it is used. */
 void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after);
+/* It has no line, and needs none now. */
+void hd_node_peer_rest(hd_node_peer_t *peer);
+/* Ends its line, which is open, for the descriptor. False: not now. */
+bool hd_node_peer_spare_line(hd_node_peer_t *peer);
 bool hd_node_peer_has_failed(const hd_node_peer_t *peer);
 /* Its line ends, if it has one. */
 void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why);
@@ -220,6 +227,10 @@ const char *hd_node_share_take(hd_node_peer_t *peer, const hd_node_message_t *me
 /* Its line has ended, or it has failed: forgets what was asked by it and owed to it, and settles
  * it. */
 void hd_node_share_forget(hd_node_peer_t *peer);
+/* Does anything wait for an answer of that peer? */
+bool hd_node_share_awaits(const hd_node_peer_t *peer);
+/* Ends the line, of those that can be made anew, which is needed least. False: there is none. */
+bool hd_node_share_spare_line(hd_node_t *node);
 
 /* --- door.c --- */
 

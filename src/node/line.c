@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -139,6 +140,13 @@ hd_node_line_t *hd_node_line_add_life(hd_node_t *node, uint32_t pid) {
     return line;
 }
 
+bool hd_node_line_keep_spare(hd_node_t *node) {
+    if (node->spare < 0) {
+        node->spare = eventfd(0, EFD_CLOEXEC);
+    }
+    return node->spare >= 0;
+}
+
 void hd_node_line_close(hd_node_t *node, hd_node_line_t *line) {
     if (line->fd < 0) {
         return;
@@ -150,6 +158,7 @@ void hd_node_line_close(hd_node_t *node, hd_node_line_t *line) {
         (void)shutdown(line->fd, SHUT_RDWR);
     }
     close(line->fd);
+    (void)hd_node_line_keep_spare(node);
     line->fd = -1;
     node->strangers -= line->stage == HD_NODE_AT_HELLO;
     line->stage = HD_NODE_AT_END;

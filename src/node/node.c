@@ -46,7 +46,7 @@ bool hd_node_progress(hd_node_t *node) {
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 static void close_descriptors(hd_node_t *node) {
-    int *all[] = {&node->listener, &node->timer, &node->epoll};
+    int *all[] = {&node->listener, &node->timer, &node->epoll, &node->spare};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (*all[i] >= 0) {
             close(*all[i]);
@@ -74,6 +74,9 @@ static void abandon(hd_fork_hook_t *hook) {
     for (hd_node_peer_t *peer = node->peers; peer; peer = peer->next) {
         peer->line = peer->life = NULL;
         peer->due = 0;
+        while (peer->requests) {
+            hd_node_peer_remove_request(peer, &peer->requests);
+        }
         for (hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
             hd_segment_close(&fetch->segment);
             /* relaxed: alone */
@@ -96,7 +99,7 @@ ucc_status_t hd_node_open(uint64_t layout, const uint64_t door[2], hd_node_t **m
         return UCC_ERR_NO_MEMORY;
     }
     node->layout = layout;
-    node->epoll = node->listener = node->timer = -1;
+    node->epoll = node->listener = node->timer = node->spare = -1;
     node->rings_at = UINT64_MAX;
     hd_heap_adopt();
     hd_fork_guard(hd_node_mutex());
@@ -115,7 +118,7 @@ ucc_status_t hd_node_open(uint64_t layout, const uint64_t door[2], hd_node_t **m
 /* All that know the door hear that it is closed. */
 static void say_bye(hd_node_t *node) {
     hd_node_message_t bye = hd_node_write(HD_NODE_BYE);
-    bye.code = 1;
+    bye.code = HD_NODE_LEAVES;
     for (hd_node_line_t *line = node->lines; line; line = line->next) {
         if (line->fd >= 0 && line->peer && !line->is_life) {
             (void)hd_node_line_send(node, line, &bye, -1);

@@ -283,20 +283,32 @@ void hd_node_peer_open(hd_node_peer_t *peer, bool holds) {
     set_state(peer, HD_NODE_DONE);
 }
 
-/* Of a line that this process has begun, and nobody holds. */
-static void end_line(hd_node_peer_t *peer) {
-    const hd_node_message_t bye = hd_node_write(HD_NODE_BYE);
-    if (hd_node_line_send(peer->node, peer->line, &bye, -1)) {
+void hd_node_peer_rest(hd_node_peer_t *peer) {
+    peer->due = 0;
+    set_unconnected(peer);
+}
+
+/* False: not now. */
+static bool end_line(hd_node_peer_t *peer, hd_node_bye_t why) {
+    hd_node_message_t bye = hd_node_write(HD_NODE_BYE);
+    bye.code = why;
+    bool said = hd_node_line_send(peer->node, peer->line, &bye, -1);
+    if (said) {
         hd_node_line_close(peer->node, peer->line);
         set_unconnected(peer);
     }
+    return said;
+}
+
+bool hd_node_peer_spare_line(hd_node_peer_t *peer) {
+    return end_line(peer, HD_NODE_NO_ROOM);
 }
 
 void hd_node_peer_settle(hd_node_peer_t *peer) {
     hd_node_line_t *line = peer->line;
     bool holds = peer->uses > 0, open = line && line->stage == HD_NODE_AT_OPEN;
     if (open && !line->accepted && !holds && !line->is_told && !peer->requests) {
-        end_line(peer);
+        (void)end_line(peer, HD_NODE_NOT_HELD); /* begun by this process, and nobody holds it */
     } else if (open && line->tells != holds) {
         hd_node_message_t says = hd_node_write(holds ? HD_NODE_HOLD : HD_NODE_RELEASE);
         line->tells = hd_node_line_send(peer->node, line, &says, -1) ? holds : line->tells;

@@ -151,6 +151,48 @@ void hd_node_share_forget(hd_node_peer_t *peer) {
     hd_node_peer_settle(peer);
 }
 
+bool hd_node_share_awaits(const hd_node_peer_t *peer) {
+    bool awaits = false;
+    for (const hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
+        awaits = awaits || (!fetch->ended && load(&fetch->state) == HD_NODE_PENDING);
+    }
+    return awaits;
+}
+
+/* Something is on its way over the line of that peer, or owed to it. */
+static bool is_in_use(const hd_node_peer_t *peer) {
+    bool in_use = hd_node_share_awaits(peer);
+    for (const hd_node_fetch_t *fetch = peer->fetches; fetch; fetch = fetch->next) {
+        in_use = in_use || fetch->debt != HD_NODE_OWES_NOTHING;
+    }
+    for (hd_node_offer_t *offer = peer->node->offers; offer; offer = offer->next) {
+        const hd_node_slot_t *slot = slot_of(offer, peer);
+        in_use = in_use || (slot && slot->number && load(&slot->state) == HD_NODE_PENDING);
+    }
+    return in_use;
+}
+
+/* Those of peers that are watched by their lives; if need be, one by which somebody waits for an
+ * offer, who asks again. The oldest one first: it has had its turn. */
+bool hd_node_share_spare_line(hd_node_t *node) {
+    hd_node_peer_t *least = NULL;
+    for (hd_node_peer_t *peer = node->peers; peer; peer = peer->next) {
+        if (!peer->line || peer->line->stage != HD_NODE_AT_OPEN || !peer->life || is_in_use(peer)) {
+            continue;
+        }
+        bool waits = peer->requests != NULL, least_waits = least && least->requests != NULL;
+        if (!least || waits < least_waits ||
+            (waits == least_waits && peer->line->serial < least->line->serial)) {
+            least = peer;
+        }
+    }
+    if (!least || !hd_node_peer_spare_line(least)) {
+        return false;
+    }
+    hd_node_share_forget(least);
+    return true;
+}
+
 /* --- offers ----------------------------------------------------------------------------------- */
 
 static hd_node_offer_t *find_offer(hd_node_t *node, const uint64_t name[2]) {
@@ -368,6 +410,14 @@ static hd_node_fetch_t *begin_fetch(hd_node_t *node, const hd_node_address_t *le
     return fetch;
 }
 
+/* For a line, and for the segment, which is lost if it finds none on its way. */
+static void make_room(hd_node_t *node) {
+    enum { NEEDED = 2 };
+    for (int i = 0; i < NEEDED && !hd_descriptors_reserve(NEEDED); i++) {
+        (void)hd_node_share_spare_line(node);
+    }
+}
+
 ucc_status_t hd_node_fetch(hd_node_t *node, const hd_node_address_t *leader, const uint64_t name[2],
                            hd_node_fetch_t **fetch) {
     *fetch = NULL;
@@ -376,8 +426,8 @@ ucc_status_t hd_node_fetch(hd_node_t *node, const hd_node_address_t *leader, con
         hd_warn("process %u is none that this process can fetch from", leader->pid);
         return UCC_ERR_INVALID_PARAM;
     }
-    (void)hd_descriptors_reserve(2); /* one that finds no room on its way is lost */
     hd_node_lock();
+    make_room(node);
     *fetch = begin_fetch(node, leader, name);
     hd_node_unlock();
     if (!*fetch) {

@@ -44,7 +44,7 @@ static const char *fault_in_fields(const hd_node_message_t *m) {
         fine = m->code == 0 && is_bare(m);
         break;
     case HD_NODE_BYE:
-        fine = m->code <= 1 && is_bare(m);
+        fine = m->code < HD_NODE_BYES && is_bare(m);
         break;
     case HD_NODE_FETCH:
     case HD_NODE_CANCEL:

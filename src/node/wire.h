@@ -25,7 +25,7 @@
 
 #include "node/node.h"
 
-enum { HD_NODE_MAGIC = 0x656e6f64, HD_NODE_VERSION = 1, HD_NODE_MESSAGE = 64 };
+enum { HD_NODE_MAGIC = 0x656e6f64, HD_NODE_VERSION = 2, HD_NODE_MESSAGE = 64 };
 
 typedef enum hd_node_kind {
     HD_NODE_HELLO = 1,
@@ -51,10 +51,18 @@ typedef enum hd_node_verdict {
     HD_NODE_VERDICTS
 } hd_node_verdict_t;
 
+/* The code of a BYE. */
+typedef enum hd_node_bye {
+    HD_NODE_NOT_HELD, /* neither needs it */
+    HD_NODE_LEAVES,   /* the sender's door is closed */
+    HD_NODE_NO_ROOM,  /* the sender needs its descriptor */
+    HD_NODE_BYES
+} hd_node_bye_t;
+
 typedef struct hd_node_message {
     uint32_t magic;
     uint16_t version, kind;
-    uint32_t code;    /* VERDICT: hd_node_verdict_t. BYE: 1: the sender's door is closed.
+    uint32_t code;    /* VERDICT: hd_node_verdict_t. BYE: hd_node_bye_t.
                       * REFUSE, TAKEN: hd_node_state_t */
     uint32_t holds;   /* VERDICT: 1: as if a HOLD came with it */
     uint64_t number;  /* FETCH, CANCEL, SEGMENT, REFUSE, TAKEN; not 0 */

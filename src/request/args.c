@@ -246,6 +246,7 @@ static ucc_status_t choose_one_sided(hd_request_t *r) {
     }
     bool known = !op->group->apart || hd_group_is_complete(op->group);
     op->prepare = known ? NULL : choose_late;
+    op->call.may_be_one_sided = !known;
     op->call.one_sided = known && hd_put_reaches(op->group);
     return check_symmetric(r);
 }

@@ -406,9 +406,10 @@ void hd_op_resume(hd_op_t *op, ucc_status_t (*wait)(hd_op_t *op)) {
 
 ucc_status_t hd_op_fail_unlaunched(hd_op_t *op, ucc_status_t why) {
     drop(op);
-    if (!op->call.one_sided) {
+    if (!op->call.one_sided && !op->call.may_be_one_sided) {
         return why;
     }
+    op->call.one_sided = true; /* its peers may write into its buffers */
     begin_cancel(op, why);
     op->phase = HD_PHASE_ARRIVE;
     op->numbered = false;   /* it has no part in any exchange */

@@ -511,6 +511,85 @@ Test(processes, one_that_is_watched_is_there_though_no_connection_can_be_had) {
     expect_death(node, peer, child);
 }
 
+enum { ALL_OVER = 1000 };
+
+/* Holds process 0, and so would keep its connection, until all have what they want. */
+static int fetch_and_stay(area_t *area, uint32_t me, uint32_t n) {
+    hd_node_t *node = join(area, me, n);
+    hd_node_fetch_t *fetch;
+    hd_node_peer_t *peer;
+    must(hd_node_watch(node, &area->address[0], true, &peer), "hd_node_watch");
+    must(hd_node_fetch(node, &area->address[0], name, &fetch), "hd_node_fetch");
+    bool done = await_fetch(node, fetch) == HD_NODE_DONE;
+    hd_node_fetch_end(fetch);
+    atomic_fetch_add(&area->over, 1);
+    while (atomic_load(&area->over) < ALL_OVER) {
+        hd_node_progress(node);
+        sched_yield();
+    }
+    done = done && hd_node_peer_state(peer) == HD_NODE_DONE && hd_node_losses(node) == 0;
+    hd_node_part(peer);
+    hd_node_leave(node);
+    return !done;
+}
+
+/* No more than there are. */
+static bool end_descriptors(struct rlimit *before) {
+    int top = dup(0);
+    close(top);
+    getrlimit(RLIMIT_NOFILE, before);
+    struct rlimit none = {(rlim_t)top, (rlim_t)top};
+    return setrlimit(RLIMIT_NOFILE, &none) == 0;
+}
+
+Test(processes, one_without_descriptors_lets_all_in_in_turn) {
+    enum { N = 6 };
+    for (int early = 0; early < 2; early++) { /* they ask before it offers */
+        area_t *area = shared_area();
+        pid_t child[N];
+        hd_node_peer_t *peer[N];
+        hd_node_offer_t *offer = NULL;
+        struct rlimit before;
+        void *where;
+        for (uint32_t i = 1; i < N; i++) {
+            if ((child[i] = forked()) == 0) {
+                _exit(fetch_and_stay(area, i, N));
+            }
+        }
+        hd_node_t *node = join(area, 0, N);
+        for (uint32_t i = 1; i < N; i++) {
+            must(hd_node_watch(node, &area->address[i], false, &peer[i]), "hd_node_watch");
+        }
+        if (!early) {
+            offer = offer_all(node, area, 0, N, &where);
+        }
+        int for_segment = early ? dup(0) : -1;
+        if (!end_descriptors(&before)) {
+            cr_skip_test("no limit can be set");
+        }
+        if (early) {
+            while (node->n_requests == 0) {
+                sleep_and_work(node);
+            }
+            close(for_segment);
+            offer = offer_all(node, area, 0, N, &where);
+        }
+        cr_expect_eq(await_offer(node, offer), UCC_OK);
+        wait_for(&area->over, N - 1);
+        cr_expect_eq(hd_node_losses(node), 0);
+        hd_node_offer_end(offer);
+        atomic_fetch_add(&area->over, ALL_OVER);
+        for (uint32_t i = 1; i < N; i++) {
+            cr_expect_eq(ended(child[i]), 0);
+            hd_node_part(peer[i]);
+        }
+        hd_node_leave(node);
+        if (setrlimit(RLIMIT_NOFILE, &before) != 0) {
+            break; /* only root can take that back */
+        }
+    }
+}
+
 Test(processes, where_pids_can_not_be_watched_there_is_a_connection) {
     area_t *area = shared_area();
     if (!forbid_call(SYS_pidfd_open, EPERM)) {

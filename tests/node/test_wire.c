@@ -100,7 +100,7 @@ Test(wire, fields_are_checked) {
     REFUSED(HD_NODE_HOLD, word = 1);
     REFUSED(HD_NODE_RELEASE, name[1] = 1);
     REFUSED(HD_NODE_RELEASE, from[1] = 1);
-    REFUSED(HD_NODE_BYE, code = 2);
+    REFUSED(HD_NODE_BYE, code = HD_NODE_BYES);
     REFUSED(HD_NODE_BYE, number = 1);
     REFUSED(HD_NODE_BYE, holds = 1);
     REFUSED(HD_NODE_FETCH, number = 0);

@@ -403,6 +403,36 @@ Test(parts_span, an_abort_is_reported_when_the_last_writer_of_another_process_ha
     in_processes(shape_even(2, 1), wait_for_writer);
 }
 
+/* Endpoint 1 is inside its copy while endpoint 0 leaves, whose part ends then. */
+static int leave_under_a_writer(const process_t *process, void *arg) {
+    side_t s = begin(process);
+    void *theirs;
+    size_t bytes;
+    (void)arg;
+    join(&s);
+    meet(&s);
+    const volatile uint8_t *memory = s.memory[0];
+    must(heddle_team_memory(heddle_ep_team(s.ep[0]), 0, &theirs, &bytes), "heddle_team_memory");
+    if (process->me == 1) {
+        atomic_fetch_add(writing(&s, 1), 1);
+        process_barrier(process);
+        usleep(100 * 1000);
+        *(volatile uint8_t *)theirs = 7;
+        atomic_fetch_sub(writing(&s, 1), 1);
+    } else {
+        process_barrier(process);
+        must(heddle_leave(s.ep[0]), "heddle_leave");
+        s.ep[0] = NULL;
+        process_expect(memory[0] == 7, "it left while its memory was written");
+    }
+    process_barrier(process);
+    return leave(&s);
+}
+
+Test(parts_span, who_leaves_waits_for_who_writes_into_its_memory) {
+    in_processes(shape_even(2, 1), leave_under_a_writer);
+}
+
 /* Endpoint 1 leaves before the others' call. */
 static int write_to_the_gone(const process_t *process, void *arg) {
     side_t s = begin(process);
