@@ -237,7 +237,8 @@ ucc_team_h heddle_ep_team(const heddle_ep_t *ep);
 ucc_context_h heddle_ep_context(const heddle_ep_t *ep);
 
 /* ------------------------------------------------------------------------------------------------
- * Blocking collectives. They use no heap, and no system call but the wait's own yield or sleep.
+ * Blocking collectives. They use no heap but at an endpoint's first calls, and no system call but
+ * the wait's own yield or sleep, and, among processes, those by which the kernel copies large data.
  * Buffers are in memory of the host, here and in the nonblocking calls: the library does not ask
  * whose memory it is. For memory of devices there are heddle_*_on() and UCC's calls.
  *

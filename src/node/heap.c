@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 /* Bytes. A heap costs addresses in all processes that map it, and no memory before it is used. */
@@ -120,21 +121,32 @@ static uint8_t *map(const hd_node_segment_t *segment) {
     return base;
 }
 
-/* A segment that has room for a block, smaller than wished for if need be, and where it is. */
-static uint8_t *make_segment(size_t least, hd_node_segment_t *segment) {
+/* Of the machine, with what it can swap out: a block of more would be had, and end its user. */
+static size_t memory_of_machine(void) {
+    struct sysinfo info;
+    return sysinfo(&info) == 0 ? ((size_t)info.totalram + info.totalswap) * info.mem_unit
+                               : SIZE_MAX;
+}
+
+/* A segment that has room for a block, smaller than wished for if need be, and where it is. Not OK:
+ * NO_MEMORY: of that size; NO_RESOURCE: now; NOT_SUPPORTED: of any size. */
+static ucc_status_t make_segment(size_t least, hd_node_segment_t *segment, uint8_t **where) {
     size_t enough = up(least, HD_HUGE_PAGE);
     size_t wished = hd_memfd_heap(); /* one is enough, unless a block needs more */
+    if (enough > memory_of_machine()) {
+        return UCC_ERR_NO_MEMORY;
+    }
     for (size_t bytes = wished > enough ? wished : enough;;
          bytes = bytes / 4 > enough ? up(bytes / 4, HD_HUGE_PAGE) : enough) {
         ucc_status_t status = hd_segment_create(bytes, segment);
-        uint8_t *base = status == UCC_OK ? map(segment) : NULL;
-        if (base) {
-            return base;
+        *where = status == UCC_OK ? map(segment) : NULL;
+        if (*where) {
+            return UCC_OK;
         }
         hd_segment_close(segment);
-        bool is_refused = status != UCC_OK && status != UCC_ERR_NO_MEMORY; /* of whatever size */
-        if (bytes == enough || is_refused) {
-            return NULL;
+        status = status == UCC_OK || bytes > hd_segment_most() ? UCC_ERR_NO_MEMORY : status;
+        if (bytes == enough || status != UCC_ERR_NO_MEMORY) {
+            return status;
         }
     }
 }
@@ -154,27 +166,29 @@ static void count(heap_t *heap, const hd_node_segment_t *segment) {
     atomic_store_explicit(&hd_heaps.n, n + 1, memory_order_release);
 }
 
-/* One more heap; NULL: there is none to be had. */
-static heap_t *make_heap(size_t least) {
+/* One more heap. Not OK: as make_segment. */
+static ucc_status_t make_heap(size_t least, heap_t **made) {
     enum { PIECES = 64 };
     /* relaxed: written under the lock */
     uint32_t n = atomic_load_explicit(&hd_heaps.n, memory_order_relaxed);
     heap_t *heap = n < HD_HEAPS ? &heaps[n] : NULL;
     hd_node_segment_t segment;
-    if (!heap || !draw_name(heap->name)) {
-        return NULL;
+    if (!heap) {
+        return UCC_ERR_NOT_SUPPORTED;
     }
-    heap->piece = hd_alloc(HD_LINE, PIECES * sizeof(*heap->piece));
-    heap->base = heap->piece ? make_segment(least, &segment) : NULL;
-    if (!heap->base) {
+    heap->piece = draw_name(heap->name) ? hd_alloc(HD_LINE, PIECES * sizeof(*heap->piece)) : NULL;
+    ucc_status_t status =
+        heap->piece ? make_segment(least, &segment, &heap->base) : UCC_ERR_NO_RESOURCE;
+    if (status != UCC_OK) {
         hd_free(heap->piece);
-        return NULL;
+        return status;
     }
     heap->room = PIECES;
     heap->n = 1; /* the first piece begins at 0, and is free */
     count(heap, &segment);
     hd_debug("a heap of %zu bytes at %p", heap->bytes, (void *)heap->base);
-    return heap;
+    *made = heap;
+    return UCC_OK;
 }
 
 /* Under the lock. */
@@ -313,9 +327,12 @@ static void *alloc_locked(size_t bytes, size_t alignment) {
     if (block || bytes >= hopeless) {
         return block;
     }
-    heap_t *heap = make_heap(bytes);
-    hopeless = heap ? hopeless : bytes;
-    return heap ? take(heap, bytes, alignment) : NULL;
+    heap_t *heap;
+    ucc_status_t status = make_heap(bytes, &heap);
+    if (status == UCC_ERR_NO_MEMORY || status == UCC_ERR_NOT_SUPPORTED) {
+        hopeless = status == UCC_ERR_NO_MEMORY ? bytes : 0;
+    }
+    return status == UCC_OK ? take(heap, bytes, alignment) : NULL;
 }
 
 void *hd_heap_alloc(size_t bytes) {

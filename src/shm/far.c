@@ -932,15 +932,6 @@ static bool end_is_ready(const hd_op_t *op, const hd_far_t *far, uint32_t kind, 
                                           : hd_ends_are_done(far, window.word, parts);
 }
 
-static bool is_open(hd_far_t *far, hd_data_t target) {
-    if (target.at == far->tried.at && target.bytes == far->tried.bytes) {
-        return true; /* programs use their buffers again */
-    }
-    bool open = hd_pull_is_open(target.at, target.bytes);
-    far->tried = open ? target : far->tried;
-    return open;
-}
-
 static hd_data_t target_of(const hd_op_t *op, const hd_far_t *far, uint32_t pair) {
     if (!by_pairs(op)) {
         uint32_t me = far->member[0];
@@ -956,7 +947,8 @@ static void open_end(const hd_op_t *op, hd_far_t *far) {
     hd_ends_open(far, ends_window(op, far, 0).word);
     far->open = true;
     for (uint32_t i = 0; i < pairs && far->open; i++) {
-        far->open = is_open(far, target_of(op, far, i));
+        hd_data_t target = target_of(op, far, i);
+        far->open = hd_pull_is_open(target.at, target.bytes);
     }
 }
 

@@ -93,7 +93,6 @@ struct hd_far {
     bool pulls;                /* by rounds: others read it where it is */
     bool shared, is_source;    /* both ends copy (ends.c); this process has it, the other reads */
     bool open;                 /* of the reader: the source can write to all targets */
-    hd_data_t tried;           /* the last one that was found so */
     /* by pairs, by process: it pulls what mine have for it; mine pull what it has for them */
     uint32_t *pulled, *pulling;
     uint32_t n_own, n_other;

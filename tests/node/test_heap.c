@@ -143,6 +143,27 @@ Test(heap, without_descriptors_there_is_none_and_plain_memory_does) {
     heddle_free(memory);
 }
 
+Test(heap, a_shortage_that_is_over_is_forgotten) {
+    struct rlimit before, none = {3, 3};
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    getrlimit(RLIMIT_NOFILE, &before);
+    if (setrlimit(RLIMIT_NOFILE, &none) != 0) {
+        cr_skip_test("no limit can be set");
+    }
+    cr_expect_null(hd_heap_alloc(1000));
+    if (setrlimit(RLIMIT_NOFILE, &before) == 0) { /* only root can take that back */
+        cr_expect(hd_heap_alloc(1000));
+    }
+}
+
+Test(heap, more_than_the_machine_has_is_not_to_be_had) {
+    setenv("HEDDLE_LOG_LEVEL", "fatal", 1);
+    setenv("HEDDLE_NODE", "y", 1);
+    cr_expect_null(hd_heap_alloc((size_t)1 << 46));
+    cr_expect_null(heddle_alloc((size_t)1 << 46, HEDDLE_ALLOC_NEAR));
+    cr_expect(hd_heap_alloc(1000));
+}
+
 Test(heap, memory_that_is_refused_is_not_asked_for_in_smaller_pieces) {
     char said[4096];
     int log = memfd_create("log", 0);

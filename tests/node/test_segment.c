@@ -104,6 +104,32 @@ Test(segment, the_soft_limit_of_descriptors_is_raised) {
     cr_expect_eq(hd_segment_create(BYTES, &segment), UCC_OK);
 }
 
+static size_t resident(void) {
+    size_t all = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    cr_assert(file && fscanf(file, "%zu %zu", &all, &pages) == 2);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+Test(segment, of_a_program_that_locks_its_memory_only_what_is_used_is_there) {
+    enum { LARGE = 256 << 20 };
+    hd_node_segment_t segment;
+    void *where;
+    if (mlockall(MCL_FUTURE) != 0) {
+        cr_skip_test("no memory can be locked");
+    }
+    size_t before = resident();
+    cr_assert_eq(hd_segment_create(LARGE, &segment), UCC_OK);
+    if (hd_segment_map(&segment, NULL, &where) != UCC_OK) {
+        cr_skip_test("no such memory can be locked");
+    }
+    memset(where, 1, BYTES);
+    cr_expect_lt(resident() - before, LARGE / 4);
+    munmap(where, LARGE);
+    hd_segment_close(&segment);
+}
+
 /* --- adopting --------------------------------------------------------------------------------- */
 
 static int with_seals(int seals) {
