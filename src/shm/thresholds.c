@@ -11,7 +11,8 @@
 
 enum {
     SMALL_BATCH = 64 * 1024,       /* bytes of small blocks taken by one claim */
-    PULLED_IN_A_CROWD = 64 * 1024, /* bytes of a block that the kernel copies, or more */
+    PULLED_IN_A_CROWD = 64 * 1024, /* bytes of a block that the kernel copies, or more; ... */
+    CROWD = 16,                    /* ... processes that do so: each tries it with each */
     BUFFERS = 2                    /* of an endpoint: source and result */
 };
 
@@ -93,7 +94,8 @@ void hd_plan_ruled(hd_group_t *group, const hd_ruling_t *ruling) {
     /* Windows take several turns at the processors, and the kernel one: where those are few, it
      * wins on machines, too, on which it copies more slowly, but not over streaming stores. */
     bool automatic = group->config.pull_min == (size_t)HD_CFG_AUTO;
-    if (automatic && ruling->crowded && group->pull_min > PULLED_IN_A_CROWD) {
+    bool crowded = ruling->crowded && group->mapping.n <= CROWD;
+    if (automatic && crowded && group->pull_min > PULLED_IN_A_CROWD) {
         group->pull_min = PULLED_IN_A_CROWD;
         group->pull_end = group->streaming_min;
     }
