@@ -78,6 +78,14 @@ static ucc_status_t run(heddle_ep_t *ep, ucc_coll_args_t *args) {
     return go_on(ep, args, 0);
 }
 
+/* A v type. Algorithms of the program's see its arguments as UCC has them. */
+static ucc_status_t run_v(heddle_ep_t *ep, ucc_coll_args_t *args) {
+    if (hd_api_is_local_ep(ep) && !ep->team->offers) {
+        args->flags |= HD_ARGS_COUNTS_STAY;
+    }
+    return go_on(ep, args, 0);
+}
+
 /* Barrier, bcast, allreduce and scatter first try the express: small ones are over there. */
 
 static __attribute__((noinline)) ucc_status_t barrier(heddle_ep_t *ep, uint64_t published) {
@@ -187,7 +195,7 @@ ucc_status_t heddle_allgatherv(heddle_ep_t *ep, const void *src, uint64_t count,
                                ucc_datatype_t dt) {
     ucc_coll_args_t args;
     hd_gatherv_call(&args, UCC_COLL_TYPE_ALLGATHERV, src, count, dst, counts, displacements, dt);
-    return run(ep, &args);
+    return run_v(ep, &args);
 }
 
 ucc_status_t heddle_gather(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
@@ -204,7 +212,7 @@ ucc_status_t heddle_gatherv(heddle_ep_t *ep, const void *src, uint64_t count, vo
     ucc_coll_args_t args;
     hd_gatherv_call(&args, UCC_COLL_TYPE_GATHERV, src, count, dst, counts, displacements, dt);
     args.root = root;
-    return run(ep, &args);
+    return run_v(ep, &args);
 }
 
 static __attribute__((noinline)) ucc_status_t scatter(heddle_ep_t *ep, const void *src, void *dst,
@@ -226,7 +234,7 @@ ucc_status_t heddle_scatterv(heddle_ep_t *ep, const void *src, const uint64_t *c
                              ucc_datatype_t dt, uint32_t root) {
     ucc_coll_args_t args;
     hd_scatterv_call(&args, src, counts, displacements, dst, count, dt, root);
-    return run(ep, &args);
+    return run_v(ep, &args);
 }
 
 ucc_status_t heddle_alltoall(heddle_ep_t *ep, const void *src, void *dst, uint64_t count,
@@ -243,5 +251,5 @@ ucc_status_t heddle_alltoallv(heddle_ep_t *ep, const void *src, const uint64_t *
     ucc_coll_args_t args;
     hd_alltoallv_call(&args, src, src_counts, src_displacements, dst, dst_counts, dst_displacements,
                       dt);
-    return run(ep, &args);
+    return run_v(ep, &args);
 }

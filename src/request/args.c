@@ -254,7 +254,8 @@ static ucc_status_t choose_one_sided(hd_request_t *r) {
 /* op->prepare of v types. Their counts and displacements are the client's until the post, and again
  * from completion on: what init summed may be out of date at the post. So before every launch the
  * call's buffers are worked out again, by the same function as at init (hd_prepare), and nothing is
- * staged, registered, signed or sent to other processes by old totals. */
+ * staged, registered, signed or sent to other processes by old totals. (Not so between the init and
+ * the post of one blocking call.) */
 static ucc_status_t recount(hd_op_t *op) {
     return hd_prepare((hd_request_t *)op);
 }
@@ -292,8 +293,10 @@ static ucc_status_t take_call(hd_request_t *r, const ucc_coll_args_t *args) {
     if (status == UCC_OK) {
         status = choose_one_sided(r);
     }
-    if (coll->vector) {
-        op->prepare = coll->reducing || op->team->crossing ? recount_and_replan : recount;
+    bool more = coll->reducing || op->team->crossing; /* to be done by counts than to lay out */
+    bool stay = (r->args.flags & HD_ARGS_COUNTS_STAY) && !op->call.persistent && !more;
+    if (coll->vector && !stay) {
+        op->prepare = more ? recount_and_replan : recount;
     }
     return status;
 }
@@ -400,7 +403,7 @@ ucc_status_t hd_args_prepare(ucc_team_h team, const ucc_coll_args_t *args, hd_re
 static bool is_plain(const ucc_coll_args_t *a, uint64_t flags) {
     return (a->mask & ~(uint64_t)(UCC_COLL_ARGS_FIELD_FLAGS | UCC_COLL_ARGS_FIELD_CB)) == 0 &&
            (flags & ~(uint64_t)(UCC_COLL_ARGS_FLAG_IN_PLACE | UCC_COLL_ARGS_FLAG_COUNT_64BIT |
-                                UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT)) == 0;
+                                UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT | HD_ARGS_COUNTS_STAY)) == 0;
 }
 
 /* Calls in place are kept only if the source is a whole buffer. Of v types that is none, nor are

@@ -31,6 +31,10 @@ typedef struct hd_pack {
 typedef struct hd_trigger hd_trigger_t;
 
 /* A request: an operation, and what is kept with it between its calls. */
+/* A flag of arguments beyond UCC's: nobody changes the counts of a v type between init and launch.
+ */
+#define HD_ARGS_COUNTS_STAY UCC_BIT(63)
+
 struct hd_request {
     hd_op_t op; /* must stay first */
     enum hd_route {

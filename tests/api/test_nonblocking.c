@@ -141,6 +141,71 @@ Test(nonblocking, scatters, .init = open_one_context, .fini = close_group) {
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
+/* Endpoint i gives endpoint j counts[i][j] elements, each block 8 apart. */
+static uint64_t counts[N][N], taken[N][N];
+static const uint64_t apart[N] = {0, 8, 16};
+
+static void set_counts(uint64_t round) {
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t j = 0; j < N; j++) {
+            counts[i][j] = taken[j][i] = (round + 2 * i + j) % 8;
+        }
+        memset(dst[i], 0, sizeof(dst[i]));
+    }
+}
+
+static void expect_blocks(uint32_t round, const char *how) {
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t e = 0; e < 8 * N; e++) {
+            uint32_t from = e / 8;
+            bool given = e % 8 < counts[from][i];
+            int64_t value = given ? 100 * (int64_t)from + 8 * i + e % 8 : 0;
+            cr_expect_eq(dst[i][e], value, "%s, round %u: element %u at endpoint %u", how, round, e,
+                         i);
+        }
+    }
+}
+
+/* A blocking call looks at its counts once, and one that is posted later again. */
+Test(nonblocking, calls_of_all_kinds_go_by_the_counts_of_their_post, .init = open_one_context,
+     .fini = close_group) {
+    for (uint32_t round = 0; round < 24; round++) {
+        ucc_coll_args_t args[N];
+        set_counts(round);
+        for (uint32_t i = 0; i + 1 < N; i++) {
+            must(heddle_ialltoallv(ep[i], src[i], counts[i], apart, dst[i], taken[i], apart,
+                                   UCC_DT_INT64, &request[i]),
+                 "heddle_ialltoallv");
+        }
+        must(heddle_alltoallv(ep[N - 1], src[N - 1], counts[N - 1], apart, dst[N - 1], taken[N - 1],
+                              apart, UCC_DT_INT64),
+             "heddle_alltoallv");
+        must(heddle_wait_all(request, N - 1, 30), "heddle_wait_all");
+        expect_blocks(round, "blocking");
+        for (uint32_t i = 0; i < N; i++) {
+            if (i + 1 < N) {
+                must(heddle_request_free(&request[i]), "heddle_request_free");
+            }
+            args[i] = (ucc_coll_args_t){.mask = UCC_COLL_ARGS_FIELD_FLAGS,
+                                        .coll_type = UCC_COLL_TYPE_ALLTOALLV,
+                                        .flags = UCC_COLL_ARGS_FLAG_COUNT_64BIT |
+                                                 UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT};
+            args[i].src.info_v =
+                (ucc_coll_buffer_info_v_t){src[i], counts[i], (uint64_t *)(uintptr_t)apart,
+                                           UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+            args[i].dst.info_v = (ucc_coll_buffer_info_v_t){
+                dst[i], taken[i], (uint64_t *)(uintptr_t)apart, UCC_DT_INT64, UCC_MEMORY_TYPE_HOST};
+            must(ucc_collective_init(&args[i], &request[i], heddle_ep_team(ep[i])), "init");
+        }
+        set_counts(round + 3);
+        for (uint32_t i = 0; i < N; i++) {
+            must(ucc_collective_post(request[i]), "post");
+        }
+        finish();
+        expect_blocks(round, "posted later");
+    }
+}
+
 Test(nonblocking, one_thread_waits_for_all_endpoints_on_contexts_of_their_own_beyond_the_window,
      .init = open_own_contexts, .fini = close_group) {
     enum { MANY = 20 };
