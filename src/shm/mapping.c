@@ -52,11 +52,19 @@ static size_t own_bytes(void) {
     return up(sizeof(hd_group_t), page_size());
 }
 
-/* Room for the shared bytes and for the group's own part behind them; NULL: no memory. */
+/* Room for the shared bytes, and the group's own part behind them; NULL: no memory. What is to be
+ * mapped over is closed: a program that locks all memory (mlockall) would have it made. */
 static uint8_t *reserve(size_t bytes) {
-    void *base = mmap(NULL, bytes + own_bytes(), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return base == MAP_FAILED ? NULL : base;
+    size_t all = bytes + own_bytes();
+    uint8_t *base = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+        return NULL;
+    }
+    if (mprotect(base + bytes, own_bytes(), PROT_READ | PROT_WRITE) != 0) {
+        munmap(base, all);
+        return NULL;
+    }
+    return base;
 }
 
 enum { OF_GROUP = HD_LINE }; /* bytes of a group that are shared */

@@ -48,6 +48,29 @@ Test(mapping, mappings_share_what_is_before_and_in_the_first_line_of_a_group) {
     hd_home_unpin(&first->home);
 }
 
+static size_t resident(void) {
+    size_t all = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    cr_assert(file && fscanf(file, "%zu %zu", &all, &pages) == 2);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+Test(mapping, of_a_program_that_locks_its_memory_only_what_is_used_is_there) {
+    enum { MUCH = 64 << 20 };
+    if (mlockall(MCL_FUTURE) != 0) {
+        cr_skip_test("no memory can be locked");
+    }
+    size_t before = resident();
+    hd_group_t *first = mapped_group(2), *group = hd_group_again(first, 1);
+    cr_assert(group);
+    cr_expect_gt(group->mapping.bytes, MUCH);
+    cr_expect_lt(resident() - before, MUCH);
+    munlockall();
+    hd_home_unpin(&group->home);
+    hd_home_unpin(&first->home);
+}
+
 Test(mapping, every_part_of_a_board_lies_as_far_from_the_base_in_each_mapping) {
     enum { N = 11 }; /* with a tree */
     hd_group_t *first = mapped_group(N), *a = hd_group_again(first, 1);
