@@ -150,6 +150,11 @@ bool hd_pull_writes(const hd_group_t *group, uint32_t mapping) {
     return reader_of(group, mapping)->writes != 0;
 }
 
+static bool is_readable(const reader_t *reader, uint64_t from) {
+    uint8_t byte;
+    return read_from(reader, &byte, from, 1) == 1;
+}
+
 ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t from, size_t bytes) {
     const reader_t *reader = reader_of(op->group, mapping);
     ucc_status_t status = hd_group_poisoned(op->group); /* then the source may have gone on */
@@ -159,7 +164,9 @@ ucc_status_t hd_pull(const hd_op_t *op, uint32_t mapping, void *to, uint64_t fro
         if (some <= 0) {
             const char *why = !some             ? "nothing is there"
                               : errno != EFAULT ? strerror(errno)
-                                                : "no such memory there, or here";
+                              : is_readable(reader, from + done)
+                                  ? "this endpoint's own buffer can't be written there"
+                                  : "its buffer can't be read there";
             hd_error("%s: %zu bytes can't be copied from process %llu (%s)", hd_op_type_name(op),
                      bytes - done, (unsigned long long)reader->process, why);
             return UCC_ERR_IO_ERROR;

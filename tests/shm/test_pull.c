@@ -5,6 +5,8 @@
 #include "shm/small_group.h"
 #include "team/team.h"
 
+#include "core/log.h"
+
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
 #include <stddef.h>
@@ -67,15 +69,30 @@ Test(pull, what_is_there_is_read) {
     run_in_a_team(reads, UCC_OK);
 }
 
-/* Two pages, of which the second one is gone: what is before it is read, and that is an error. */
+static char said[1024];
+
+static void keep(hd_log_level_t level, const char *line, void *arg) {
+    (void)level, (void)arg;
+    strncat(said, line, sizeof(said) - strlen(said) - 1);
+}
+
+/* Two pages, of which the second one is gone: what is before it is read, and that is an error; or
+ * what is before it is written. The line says whose mistake it is. */
 static void fails(hd_group_t *group) {
     uint8_t *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    uint8_t to[8192];
+    uint8_t other[8192] = {0};
     hd_op_t op = op_of(group);
     cr_assert_neq((void *)page, MAP_FAILED);
     munmap(page + 4096, 4096);
-    cr_expect_eq(hd_pull(&op, group->home_of[1], to, (uintptr_t)page, sizeof(to)),
+    hd_log_capture(keep, NULL);
+    cr_expect_eq(hd_pull(&op, group->home_of[1], other, (uintptr_t)page, sizeof(other)),
                  UCC_ERR_IO_ERROR);
+    cr_expect_not_null(strstr(said, "its buffer can't be read there"), "%s", said);
+    said[0] = '\0';
+    cr_expect_eq(hd_pull(&op, group->home_of[1], page, (uintptr_t)other, sizeof(other)),
+                 UCC_ERR_IO_ERROR);
+    cr_expect_not_null(strstr(said, "this endpoint's own buffer"), "%s", said);
+    hd_log_capture(NULL, NULL);
     munmap(page, 4096);
 }
 
