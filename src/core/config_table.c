@@ -151,8 +151,8 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                                         "half as many from one to one other of two processes. "
                                         "auto: as the machine's profile says, 128k without one; "
                                         "64k where up to 16 processes have more endpoints than "
-                                        "processors, up to "
-                                        "what is written past the caches (NONTEMPORAL_MIN). "
+                                        "processors, up to what is written past the caches "
+                                        "(NONTEMPORAL_MIN). "
                                         "inf: never."},
     [HD_CFG_LIB_PROFILE] =
         {.scope = HD_CFG_SCOPE_LIB,

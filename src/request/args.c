@@ -223,6 +223,7 @@ static ucc_status_t check_symmetric(hd_request_t *r) {
 static ucc_status_t choose_late(hd_op_t *op) {
     hd_request_t *r = (hd_request_t *)op;
     op->call.one_sided = hd_put_reaches(op->group);
+    op->call.may_be_one_sided = false;
     op->start = hd_request_start_late; /* the plan may have been made between the two */
     ucc_status_t status = check_symmetric(r);
     if (status == UCC_OK) {

@@ -263,7 +263,7 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     hd_group_t *group = allocate(n, config);
     if (!group && config->processes > 1) { /* and why has been said */
         hd_info("no memory that %u processes share for a team of %u endpoints", config->processes,
-                 n);
+                n);
         return NULL;
     }
     if (!group) {
