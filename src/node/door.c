@@ -119,6 +119,15 @@ static bool give_spare(hd_node_t *node) {
     return has;
 }
 
+/* Is there a line that may be spared soon? */
+static bool has_line(const hd_node_t *node) {
+    const hd_node_line_t *line = node->lines;
+    while (line && (line->is_life || line->fd < 0)) {
+        line = line->next;
+    }
+    return line;
+}
+
 /* Where the spare one has gone, a line is that is needed once: so all who come get in in turn. */
 static void no_descriptor(hd_node_t *node, int why) {
     if ((why == EMFILE && hd_descriptors_reserve(MORE_DESCRIPTORS)) || drop_oldest_stranger(node) ||
@@ -129,7 +138,7 @@ static void no_descriptor(hd_node_t *node, int why) {
         node->told_deaf = true;
         hd_warn("no descriptor for a process that connects to this one: %s", strerror(why));
     }
-    be_deaf(node, deaf);
+    be_deaf(node, has_line(node) ? crossing : deaf);
 }
 
 /* False: there is nobody more to accept, now. */
