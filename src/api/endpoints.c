@@ -513,9 +513,6 @@ static void retire_ep(heddle_ep_t *ep) {
     if (ep->team) {
         ep->index = ep->team->ep;
         hd_team_see_off(ep->team);
-        while (ep->team->group && hd_put_lingers(ep->team->group)) {
-            hd_give_way(); /* a peer writes into its part of the team's memory, which ends here */
-        }
         hd_team_free(ep->team);
         ep->team = NULL;
     }

@@ -199,6 +199,9 @@ void hd_team_see_off(ucc_team_h team) {
     if (team->crossing) {
         hd_crossing_see_off(team->crossing);
     }
+    while (team->group && hd_put_lingers(team->group)) {
+        hd_give_way(); /* a peer writes into this endpoint's part of the memory, which ends */
+    }
 }
 
 void hd_team_free(ucc_team_h team) {

@@ -29,6 +29,22 @@ static inline int hd_memfd(const char *name) {
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
+/* Maps all of a file for reading and writing; at: in place of what is there, or NULL. MAP_FAILED:
+ * errno says why not. It is opened when it is unlocked: of a program that has locked what it will
+ * map (mlockall), only what is touched is made. */
+static inline void *hd_memfd_map(int fd, size_t bytes, void *at) {
+    int flags = MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0);
+    void *base = mmap(at, bytes, PROT_NONE, flags, fd, 0);
+    if (base == MAP_FAILED ||
+        (munlock(base, bytes) == 0 && mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0)) {
+        return base;
+    }
+    int why = errno;
+    munmap(base, bytes);
+    errno = why;
+    return MAP_FAILED;
+}
+
 /* The most bytes that ftruncate may give a file: beyond that, a signal ends the process. */
 static inline size_t hd_memfd_most(void) {
     struct rlimit limit;

@@ -327,7 +327,7 @@ static void *alloc_locked(size_t bytes, size_t alignment) {
     if (block || bytes >= hopeless) {
         return block;
     }
-    heap_t *heap;
+    heap_t *heap = NULL;
     ucc_status_t status = make_heap(bytes, &heap);
     if (status == UCC_ERR_NO_MEMORY || status == UCC_ERR_NOT_SUPPORTED) {
         hopeless = status == UCC_ERR_NO_MEMORY ? bytes : 0;

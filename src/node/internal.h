@@ -201,8 +201,8 @@ void hd_node_peer_connect(hd_node_peer_t *peer);
 void hd_node_peer_again(hd_node_peer_t *peer, uint64_t after);
 /* It has no line, and needs none now. */
 void hd_node_peer_rest(hd_node_peer_t *peer);
-/* Ends its line, which is open, for the descriptor. False: not now. */
-bool hd_node_peer_spare_line(hd_node_peer_t *peer);
+/* Ends its line, which is open, and says why. False: not now. */
+bool hd_node_peer_end_line(hd_node_peer_t *peer, hd_node_bye_t why);
 bool hd_node_peer_has_failed(const hd_node_peer_t *peer);
 /* Its line ends, if it has one. */
 void hd_node_peer_fail(hd_node_peer_t *peer, hd_node_state_t why);

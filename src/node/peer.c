@@ -288,8 +288,7 @@ void hd_node_peer_rest(hd_node_peer_t *peer) {
     set_unconnected(peer);
 }
 
-/* False: not now. */
-static bool end_line(hd_node_peer_t *peer, hd_node_bye_t why) {
+bool hd_node_peer_end_line(hd_node_peer_t *peer, hd_node_bye_t why) {
     hd_node_message_t bye = hd_node_write(HD_NODE_BYE);
     bye.code = why;
     bool said = hd_node_line_send(peer->node, peer->line, &bye, -1);
@@ -300,15 +299,12 @@ static bool end_line(hd_node_peer_t *peer, hd_node_bye_t why) {
     return said;
 }
 
-bool hd_node_peer_spare_line(hd_node_peer_t *peer) {
-    return end_line(peer, HD_NODE_NO_ROOM);
-}
-
 void hd_node_peer_settle(hd_node_peer_t *peer) {
     hd_node_line_t *line = peer->line;
     bool holds = peer->uses > 0, open = line && line->stage == HD_NODE_AT_OPEN;
     if (open && !line->accepted && !holds && !line->is_told && !peer->requests) {
-        (void)end_line(peer, HD_NODE_NOT_HELD); /* begun by this process, and nobody holds it */
+        /* begun by this process, and nobody holds it */
+        (void)hd_node_peer_end_line(peer, HD_NODE_NOT_HELD);
     } else if (open && line->tells != holds) {
         hd_node_message_t says = hd_node_write(holds ? HD_NODE_HOLD : HD_NODE_RELEASE);
         line->tells = hd_node_line_send(peer->node, line, &says, -1) ? holds : line->tells;

@@ -108,17 +108,7 @@ ucc_status_t hd_segment_adopt(int fd, size_t bytes, hd_node_segment_t *segment) 
 }
 
 ucc_status_t hd_segment_map(const hd_node_segment_t *segment, void *at, void **where) {
-    void *base = mmap(at, segment->bytes, PROT_NONE,
-                      MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0), segment->fd, 0);
-    /* Not before it is unlocked: in a program that has locked what it will map (mlockall), all of
-     * it would be there at once. */
-    if (base != MAP_FAILED && (munlock(base, segment->bytes) != 0 ||
-                               mprotect(base, segment->bytes, PROT_READ | PROT_WRITE) != 0)) {
-        int why = errno;
-        munmap(base, segment->bytes);
-        errno = why;
-        base = MAP_FAILED;
-    }
+    void *base = hd_memfd_map(segment->fd, segment->bytes, at);
     if (base == MAP_FAILED) {
         hd_warn("a segment of %zu bytes can't be mapped: %s", segment->bytes, strerror(errno));
         *where = NULL;

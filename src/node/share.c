@@ -186,7 +186,7 @@ bool hd_node_share_spare_line(hd_node_t *node) {
             least = peer;
         }
     }
-    if (!least || !hd_node_peer_spare_line(least)) {
+    if (!least || !hd_node_peer_end_line(least, HD_NODE_NO_ROOM)) {
         return false;
     }
     hd_node_share_forget(least);

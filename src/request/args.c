@@ -255,8 +255,8 @@ static ucc_status_t choose_one_sided(hd_request_t *r) {
 /* op->prepare of v types. Their counts and displacements are the client's until the post, and again
  * from completion on: what init summed may be out of date at the post. So before every launch the
  * call's buffers are worked out again, by the same function as at init (hd_prepare), and nothing is
- * staged, registered, signed or sent to other processes by old totals. (Not so between the init and
- * the post of one blocking call.) */
+ * staged, registered, signed or sent to other processes by old totals. A blocking call that only has
+ * to lay them out needs none of this: nobody changes its counts between the two. */
 static ucc_status_t recount(hd_op_t *op) {
     return hd_prepare((hd_request_t *)op);
 }
@@ -294,10 +294,11 @@ static ucc_status_t take_call(hd_request_t *r, const ucc_coll_args_t *args) {
     if (status == UCC_OK) {
         status = choose_one_sided(r);
     }
-    bool more = coll->reducing || op->team->crossing; /* to be done by counts than to lay out */
-    bool stay = (r->args.flags & HD_ARGS_COUNTS_STAY) && !op->call.persistent && !more;
-    if (coll->vector && !stay) {
-        op->prepare = more ? recount_and_replan : recount;
+    bool stay = (r->args.flags & HD_ARGS_COUNTS_STAY) && !op->call.persistent;
+    if (coll->vector && (coll->reducing || op->team->crossing)) {
+        op->prepare = recount_and_replan;
+    } else if (coll->vector && !stay) {
+        op->prepare = recount;
     }
     return status;
 }

@@ -30,11 +30,11 @@ typedef struct hd_pack {
 /* What a triggered post keeps with its request (engine.c). */
 typedef struct hd_trigger hd_trigger_t;
 
-/* A request: an operation, and what is kept with it between its calls. */
 /* A flag of arguments beyond UCC's: nobody changes the counts of a v type between init and launch.
  */
 #define HD_ARGS_COUNTS_STAY UCC_BIT(63)
 
+/* A request: an operation, and what is kept with it between its calls. */
 struct hd_request {
     hd_op_t op; /* must stay first */
     enum hd_route {

@@ -487,7 +487,7 @@ static hd_ruling_t rule(const hd_group_t *group) {
     bool known = locality_is_known(group);
     return (hd_ruling_t){.known = known,
                          .dedicated = known && !is_crowded(group),
-                         .crowded = group->n > hd_group_n_processors(group)};
+                         .lacking = group->n > hd_group_n_processors(group)};
 }
 
 ucc_status_t hd_group_seal(hd_group_t *group) {

@@ -10,10 +10,12 @@
 #include "shm/far.h"
 
 enum {
-    SMALL_BATCH = 64 * 1024,       /* bytes of small blocks taken by one claim */
-    PULLED_IN_A_CROWD = 64 * 1024, /* bytes of a block that the kernel copies, or more; ... */
-    CROWD = 16,                    /* ... processes that do so: each tries it with each */
-    BUFFERS = 2                    /* of an endpoint: source and result */
+    SMALL_BATCH = 64 * 1024, /* bytes of small blocks taken by one claim */
+    BUFFERS = 2,             /* of an endpoint: source and result */
+    /* where processors lack: bytes of a block that the kernel copies, at least; most processes that
+     * do so, since each tries it with each */
+    LACKING_PULL = 64 * 1024,
+    LACKING_PROCESSES = 16
 };
 
 static size_t least(size_t a, size_t b) {
@@ -94,9 +96,9 @@ void hd_plan_ruled(hd_group_t *group, const hd_ruling_t *ruling) {
     /* Windows take several turns at the processors, and the kernel one: where those are few, it
      * wins on machines, too, on which it copies more slowly, but not over streaming stores. */
     bool automatic = group->config.pull_min == (size_t)HD_CFG_AUTO;
-    bool crowded = ruling->crowded && group->mapping.n <= CROWD;
-    if (automatic && crowded && group->pull_min > PULLED_IN_A_CROWD) {
-        group->pull_min = PULLED_IN_A_CROWD;
+    bool few = group->mapping.n <= LACKING_PROCESSES;
+    if (automatic && ruling->lacking && few && group->pull_min > LACKING_PULL) {
+        group->pull_min = LACKING_PULL;
         group->pull_end = group->streaming_min;
     }
 }

@@ -385,7 +385,7 @@ typedef struct hd_group_config {
 typedef struct hd_ruling {
     bool known;     /* every endpoint said where it runs, and runs nowhere else */
     bool dedicated; /* every endpoint is held on a processor of its own */
-    bool crowded;   /* there are more endpoints than processors */
+    bool lacking;   /* there are more endpoints than processors */
 } hd_ruling_t;
 
 /* Shared, at the beginning of a mapping: what all of them have to know alike. */

@@ -51,11 +51,7 @@ static void map_blocks(int process) {
     size_t bytes = stride * (size_t)n;
     char *at = blocks + stride * (size_t)first;
     files[process] = make_file(bytes);
-    /* Opened when it is unlocked: of a program that locks all memory (mlockall), only what is
-     * touched is made. */
-    if (mmap(at, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, files[process], 0) ==
-            MAP_FAILED ||
-        munlock(at, bytes) != 0 || mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (hd_memfd_map(files[process], bytes, at) == MAP_FAILED) {
         complain("symmetric memory", strerror(errno));
     }
     (void)madvise(at, bytes, MADV_HUGEPAGE); /* where the system lets shared memory */

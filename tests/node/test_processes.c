@@ -481,6 +481,15 @@ Test(processes, one_that_is_watched_fetches_and_leaves) {
     hd_node_leave(node);
 }
 
+/* No more than there are. */
+static bool end_descriptors(struct rlimit *before) {
+    int top = dup(0);
+    close(top);
+    getrlimit(RLIMIT_NOFILE, before);
+    struct rlimit none = {(rlim_t)top, (rlim_t)top};
+    return setrlimit(RLIMIT_NOFILE, &none) == 0;
+}
+
 Test(processes, one_that_is_watched_is_there_though_no_connection_can_be_had) {
     area_t *area = shared_area();
     hd_node_segment_t segment;
@@ -489,12 +498,8 @@ Test(processes, one_that_is_watched_is_there_though_no_connection_can_be_had) {
     hd_node_t *node = join(area, 0, 2);
     hd_node_peer_t *peer = watch(node, area);
     for (int round = 0; round < 2; round++) {
-        int top = dup(0);
-        struct rlimit before, none;
-        getrlimit(RLIMIT_NOFILE, &before);
-        close(top);
-        none = (struct rlimit){(rlim_t)top, (rlim_t)top};
-        if (setrlimit(RLIMIT_NOFILE, &none) != 0) {
+        struct rlimit before;
+        if (!end_descriptors(&before)) {
             cr_skip_test("no limit can be set");
         }
         must(hd_node_fetch(node, &area->address[1], name, &fetch), "hd_node_fetch");
@@ -531,15 +536,6 @@ static int fetch_and_stay(area_t *area, uint32_t me, uint32_t n) {
     hd_node_part(peer);
     hd_node_leave(node);
     return !done;
-}
-
-/* No more than there are. */
-static bool end_descriptors(struct rlimit *before) {
-    int top = dup(0);
-    close(top);
-    getrlimit(RLIMIT_NOFILE, before);
-    struct rlimit none = {(rlim_t)top, (rlim_t)top};
-    return setrlimit(RLIMIT_NOFILE, &none) == 0;
 }
 
 Test(processes, one_without_descriptors_lets_all_in_in_turn) {

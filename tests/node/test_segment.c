@@ -1,6 +1,7 @@
 /* test_segment.c: memfds as segments: what is made, and what is taken of others. Tests change their
  * process's limits: each has its own.
  */
+#include "../support/resident.h"
 #include "node/segment.h"
 
 #include <criterion/criterion.h>
@@ -104,14 +105,6 @@ Test(segment, the_soft_limit_of_descriptors_is_raised) {
     cr_expect_eq(hd_segment_create(BYTES, &segment), UCC_OK);
 }
 
-static size_t resident(void) {
-    size_t all = 0, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    cr_assert(file && fscanf(file, "%zu %zu", &all, &pages) == 2);
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 Test(segment, of_a_program_that_locks_its_memory_only_what_is_used_is_there) {
     enum { LARGE = 256 << 20 };
     hd_node_segment_t segment;
@@ -119,13 +112,13 @@ Test(segment, of_a_program_that_locks_its_memory_only_what_is_used_is_there) {
     if (mlockall(MCL_FUTURE) != 0) {
         cr_skip_test("no memory can be locked");
     }
-    size_t before = resident();
+    size_t before = resident_bytes();
     cr_assert_eq(hd_segment_create(LARGE, &segment), UCC_OK);
     if (hd_segment_map(&segment, NULL, &where) != UCC_OK) {
         cr_skip_test("no such memory can be locked");
     }
     memset(where, 1, BYTES);
-    cr_expect_lt(resident() - before, LARGE / 4);
+    cr_expect_lt(resident_bytes() - before, LARGE / 4);
     munmap(where, LARGE);
     hd_segment_close(&segment);
 }

@@ -1,6 +1,7 @@
 /* test_mapping.c: groups whose memory is mapped several times, as it is among processes: here by
  * one, once for each endpoint (DEBUG_MAPPINGS).
  */
+#include "../support/resident.h"
 #include "shm/small_group.h"
 #include "team/team.h"
 
@@ -48,24 +49,16 @@ Test(mapping, mappings_share_what_is_before_and_in_the_first_line_of_a_group) {
     hd_home_unpin(&first->home);
 }
 
-static size_t resident(void) {
-    size_t all = 0, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    cr_assert(file && fscanf(file, "%zu %zu", &all, &pages) == 2);
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 Test(mapping, of_a_program_that_locks_its_memory_only_what_is_used_is_there) {
     enum { MUCH = 64 << 20 };
     if (mlockall(MCL_FUTURE) != 0) {
         cr_skip_test("no memory can be locked");
     }
-    size_t before = resident();
+    size_t before = resident_bytes();
     hd_group_t *first = mapped_group(2), *group = hd_group_again(first, 1);
     cr_assert(group);
     cr_expect_gt(group->mapping.bytes, MUCH);
-    cr_expect_lt(resident() - before, MUCH);
+    cr_expect_lt(resident_bytes() - before, MUCH);
     munlockall();
     hd_home_unpin(&group->home);
     hd_home_unpin(&first->home);

@@ -115,14 +115,14 @@ Test(profile, says_from_which_block_on_the_kernel_copies_unless_pull_min_does) {
 }
 
 /* Likewise, whose members are more than the processors, or not. */
-static void expect_ruled(size_t pull_min, size_t kernel, bool crowded, size_t from, bool ends) {
+static void expect_ruled(size_t pull_min, size_t kernel, bool lacking, size_t from, bool ends) {
     hd_group_config_t config = small_config();
     config.pull_min = pull_min;
     config.crossovers.kernel = kernel;
     config.streaming_min = 1 << 20;
     hd_group_t *group = hd_group_create(2, &config);
     cr_assert(group);
-    hd_ruling_t ruling = {.crowded = crowded};
+    hd_ruling_t ruling = {.lacking = lacking};
     hd_plan_ruled(group, &ruling);
     cr_expect_eq(group->pull_min, from);
     cr_expect_eq(group->pull_end, ends ? (size_t)1 << 20 : SIZE_MAX);
