@@ -1,14 +1,16 @@
 /* main.c: bench_model prints what barrier, bcast and allreduce of up to 48 bytes cost on machines
  * that nobody needs to own; see model.h for what is counted.
  *
- * usage: bench_model [--json] [--check | --check-growth] [--one-line] [--endpoints N] [TOPOLOGY
- * ...]
+ * usage: bench_model [--json] [--check | --check-growth] [--one-line] [--trees] [--endpoints N]
+ *                    [TOPOLOGY ...]
  *   TOPOLOGY       hwloc synthetic descriptions; without, a set that grows to 512 hardware threads
  *   --endpoints N  this count only; without, powers of two and some between
+ *   --trees        as with HEDDLE_ARRIVAL=static: up a tree and down again, no butterfly
  *   --one-line     as with HEDDLE_TREE=number: trees by number, one line of release for all
- *   --check        exit status 1 if a path grows faster than the bound, or if anything crosses the
- *                  borders between packages more often than it must
- *   --check-growth the same, but with a logarithmic bound for the way up of an allreduce
+ *   --check        exit status 1 if a path grows faster than the bound, if its predicted time is
+ *                  more than 1.3 times that of the best way that the model knows of, or if anything
+ *                  crosses the borders between packages more often than it must
+ *   --check-growth the same, but with a logarithmic bound for the way up of an allreduce by a tree
  *
  * The bound. A domain of c parts takes ceil(log8 c) <= 1 + log2(c) / 3 transfers each way; four
  * kinds of domains lie in each other (machine, package, NUMA node, cache), and their sizes multiply
@@ -16,14 +18,15 @@
  *
  *     transfers on the path <= 8 + 2/3 log2 n          readers of a line <= 64 + 8 log2 n
  *
- * Across packages, of which P are used: barrier P - 1 up and P - 1 down, bcast P - 1 down,
+ * Across packages, of which P are used, by trees: barrier P - 1 up and P - 1 down, bcast P - 1 down,
  * allreduce P - 1 down. Up, an allreduce must bring the operands together in the canonical order,
  * which no machine shapes: P - 1 where every package holds exactly one operand of each block that
  * spans packages (64 endpoints each, say); elsewhere one transfer for each operand, of an endpoint
  * or of a block, that its combiner finds in another package. --check demands P - 1 there, too: it
  * is what is wanted. --check-growth demands what follows from numbers along the machine: a border
  * lies within at most one block of each level, which has at most 7 operands behind it, so at most 7
- * (P - 1) per level.
+ * (P - 1) per level. In a butterfly every endpoint looks at another package itself, and nobody at
+ * all of it: the times tell that this is worth it.
  */
 #include "model.h"
 
@@ -37,7 +40,7 @@
 #include <unistd.h>
 
 typedef struct options {
-    bool json, check, growth, one_line;
+    bool json, check, growth, one_line, trees;
     uint32_t endpoints; /* 0: a series */
 } options_t;
 
@@ -74,10 +77,32 @@ static uint32_t most_up(const hd_group_t *group, collective_t c, bool growth) {
                                                         : borders;
 }
 
-static bool check(const char *machine, const hd_group_t *group, collective_t c, const cost_t *cost,
-                  bool growth) {
+/* A row, and what it is compared with. */
+typedef struct row {
+    way_t way, best_way;
+    cost_t cost, best;
+} row_t;
+
+static row_t row_of(const hd_group_t *group, collective_t c) {
+    row_t row = {.way = chosen_way(group, c)};
+    row.cost = cost_of_way(group, c, &row.way);
+    row.best = best_cost(group, c, &row.best_way);
+    return row;
+}
+
+static double ratio_of(const row_t *row) {
+    return row->best.path.ns > 0 ? row->cost.path.ns / row->best.path.ns : 1;
+}
+
+static bool check(const char *machine, const hd_group_t *group, collective_t c, const row_t *row,
+                  const options_t *options) {
+    static const double most = 1.3;
+    const cost_t *cost = &row->cost;
     uint32_t n = group->n, borders = packages_used(group) - 1;
-    bool good = true;
+    bool good = true, by_tree = row->way.down != NULL;
+    if (!options->one_line && !options->trees && ratio_of(row) > most) {
+        good = complain(machine, n, c, "another way takes less than 1 / 1.3 of the time");
+    }
     if (!cost->sound) {
         good = complain(machine, n, c, "an endpoint is never released");
     }
@@ -87,10 +112,11 @@ static bool check(const char *machine, const hd_group_t *group, collective_t c, 
     if (cost->readers > 64 + 8 * log2(n)) {
         good = complain(machine, n, c, "a line has more than 64 + 8 log2 n readers");
     }
-    if (cost->up > most_up(group, c, growth) || (c != BCAST && cost->up < borders)) {
+    if (by_tree &&
+        (cost->up > most_up(group, c, options->growth) || (c != BCAST && cost->up < borders))) {
         good = complain(machine, n, c, "transfers across packages on the way up");
     }
-    if (cost->down != borders) {
+    if (by_tree && cost->down != borders) {
         good = complain(machine, n, c, "transfers across packages on the way down");
     }
     return good;
@@ -103,31 +129,36 @@ static void print_head(const char *machine, const options_t *options, bool first
         printf("%s  {\"topology\": \"%s\", \"costs\": [\n", first ? "" : ",\n", machine);
         return;
     }
-    printf("%s\n  %5s %4s %-9s %-6s | %5s %5s %5s %5s %5s | %9s %4s %4s %7s\n", machine, "ends",
-           "pack", "", "way", "path", "L3", "node", "pack", "cross", "transfers", "up", "down",
-           "readers");
+    printf("%s\n  %5s %4s %-9s %-9s | %5s %5s %5s %5s %5s | %9s %5s %5s %7s | %5s %5s  %s\n",
+           machine, "ends", "pack", "", "way", "path", "L3", "node", "pack", "cross", "transfers",
+           "up", "down", "readers", "ns", "/best", "best");
 }
 
 static void print_row(const options_t *options, const hd_group_t *group, collective_t c,
-                      const cost_t *cost, bool first) {
+                      const row_t *row, bool first) {
+    const cost_t *cost = &row->cost;
     const uint32_t *hops = cost->path.hops;
-    const char *way = group->board->tree[0] ? "tree" : "flat";
+    const char *way = row->way.name;
     uint32_t packages = packages_used(group), length = path_length(&cost->path);
     if (options->json) {
         printf("%s    {\"endpoints\": %" PRIu32 ", \"packages\": %" PRIu32
                ", \"collective\": \"%s\", \"way\": \"%s\", \"path\": {\"transfers\": %" PRIu32
                ", \"same_l3\": %" PRIu32 ", \"same_node\": %" PRIu32 ", \"same_package\": %" PRIu32
                ", \"across\": %" PRIu32 "}, \"transfers\": %" PRIu32 ", \"across_up\": %" PRIu32
-               ", \"across_down\": %" PRIu32 ", \"readers\": %" PRIu32 "}",
+               ", \"across_down\": %" PRIu32 ", \"readers\": %" PRIu32
+               ", \"ns\": %.0f, \"best_ns\": %.0f, \"best\": \"%s\"}",
                first ? "" : ",\n", group->n, packages, collective_name[c], way, length,
                hops[SAME_CACHE], hops[SAME_NODE], hops[SAME_PACKAGE], hops[ACROSS], cost->transfers,
-               cost->up, cost->down, cost->readers);
+               cost->up, cost->down, cost->readers, cost->path.ns, row->best.path.ns,
+               row->best_way.name);
         return;
     }
-    printf("  %5" PRIu32 " %4" PRIu32 " %-9s %-6s | %5" PRIu32 " %5" PRIu32 " %5" PRIu32
-           " %5" PRIu32 " %5" PRIu32 " | %9" PRIu32 " %4" PRIu32 " %4" PRIu32 " %7" PRIu32 "\n",
+    printf("  %5" PRIu32 " %4" PRIu32 " %-9s %-9s | %5" PRIu32 " %5" PRIu32 " %5" PRIu32
+           " %5" PRIu32 " %5" PRIu32 " | %9" PRIu32 " %5" PRIu32 " %5" PRIu32 " %7" PRIu32
+           " | %5.0f %5.2f  %s\n",
            group->n, packages, collective_name[c], way, length, hops[SAME_CACHE], hops[SAME_NODE],
-           hops[SAME_PACKAGE], hops[ACROSS], cost->transfers, cost->up, cost->down, cost->readers);
+           hops[SAME_PACKAGE], hops[ACROSS], cost->transfers, cost->up, cost->down, cost->readers,
+           cost->path.ns, ratio_of(row), row->best_way.name);
 }
 
 /* --- machines --------------------------------------------------------------------------------- */
@@ -141,7 +172,8 @@ static hd_group_t *form(uint32_t n, const options_t *options) {
                                 .lines_max = 1024,
                                 .staged_max = 16384,
                                 .chunk = 1 << 18,
-                                .arrival = HD_CFG_ARRIVAL_AUTO,
+                                .arrival =
+                                    options->trees ? HD_CFG_ARRIVAL_STATIC : HD_CFG_ARRIVAL_AUTO,
                                 .tree = options->one_line ? HD_CFG_TREE_NUMBER : HD_CFG_TREE_AUTO};
     hd_group_t *group = hd_group_create(n, &config);
     for (uint32_t i = 0; group && i < n; i++) {
@@ -163,9 +195,9 @@ static bool one_group(const char *machine, uint32_t n, const options_t *options,
         exit(2);
     }
     for (collective_t c = BARRIER; c < N_COLLECTIVES; c++) {
-        cost_t cost = cost_of(group, c);
-        print_row(options, group, c, &cost, first && c == BARRIER);
-        good = (!options->check || check(machine, group, c, &cost, options->growth)) && good;
+        row_t row = row_of(group, c);
+        print_row(options, group, c, &row, first && c == BARRIER);
+        good = (!options->check || check(machine, group, c, &row, options)) && good;
     }
     hd_home_unpin(&group->home);
     return good;
@@ -222,8 +254,8 @@ static bool run_child(const char *machine, const options_t *options, bool first)
 }
 
 static void usage(FILE *out) {
-    fputs("usage: bench_model [--json] [--check | --check-growth] [--one-line] [--endpoints N] "
-          "[TOPOLOGY ...]\n"
+    fputs("usage: bench_model [--json] [--check | --check-growth] [--one-line] [--trees] "
+          "[--endpoints N] [TOPOLOGY ...]\n"
           "TOPOLOGY: an hwloc synthetic description, e.g. 'pack:2 numa:2 l3:2 core:8 pu:2'\n",
           out);
 }
@@ -250,6 +282,8 @@ int main(int argc, char **argv) {
             options.check = options.growth = true;
         } else if (!strcmp(argv[at], "--one-line")) {
             options.one_line = true;
+        } else if (!strcmp(argv[at], "--trees")) {
+            options.trees = true;
         } else if (!strcmp(argv[at], "--endpoints")) {
             options.endpoints = count_of(argv[++at]);
         } else if (!strcmp(argv[at], "--help")) {

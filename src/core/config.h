@@ -143,7 +143,8 @@ typedef enum hd_cfg_arrival {
     HD_CFG_ARRIVAL_AUTO,
     HD_CFG_ARRIVAL_FLAT,
     HD_CFG_ARRIVAL_STATIC,
-    HD_CFG_ARRIVAL_COUNTER
+    HD_CFG_ARRIVAL_COUNTER,
+    HD_CFG_ARRIVAL_BUTTERFLY
 } hd_cfg_arrival_t;
 
 /* When teams of the same contexts are told apart by the ids that clients give them. */

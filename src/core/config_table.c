@@ -81,10 +81,12 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                             .type = HD_CFG_CHOICE,
                             .name = "ARRIVAL",
                             .value = "auto",
-                            .words = "auto,flat,static,counter",
+                            .words = "auto,flat,static,counter,butterfly",
                             .meaning = "How endpoints of a process meet: flat (everybody reads "
                                        "everybody), static (a tree whose inner nodes must run), "
-                                       "counter (a tree driven by whoever arrives last)."},
+                                       "counter (a tree driven by whoever arrives last), "
+                                       "butterfly (everybody combines all blocks of a tree above "
+                                       "it, and reads one of each)."},
     [HD_CFG_LIB_FLAT_MAX] = {.scope = HD_CFG_SCOPE_LIB,
                              .type = HD_CFG_UINT,
                              .name = "FLAT_MAX",

@@ -24,7 +24,10 @@
 
 /* Domains that blocks respect, from the outside in. Cores only sort and shape the cuts. */
 static const hd_topo_level_t stages[] = {HD_TOPO_PACKAGE, HD_TOPO_NUMA, HD_TOPO_L3};
-enum { N_STAGES = sizeof(stages) / sizeof(stages[0]) };
+enum {
+    N_STAGES = sizeof(stages) / sizeof(stages[0]),
+    FEW_READERS = 16 /* of one line */
+};
 
 /* The levels built so far, as one array: level after level, the first item of each block. */
 typedef struct builder {
@@ -75,11 +78,19 @@ static uint32_t builder_end_level(builder_t *builder) {
 static uint32_t *pack_level(hd_tree_level_t *level, const uint32_t *begin, uint32_t n_items,
                             uint32_t *storage) {
     level->first = storage;
-    level->parent = storage + level->n_blocks + 1;
+    level->start = level->first + level->n_blocks + 1;
+    level->parent = level->start + level->n_blocks + 1;
     memcpy(level->first, begin, level->n_blocks * sizeof(*begin));
     level->first[level->n_blocks] = n_items;
     level->line = level->parent + level->n_blocks; /* zeroed: none */
     return level->line + level->n_blocks;
+}
+
+/* below: the starts of its items; NULL: they are endpoints. */
+static void fill_starts(const hd_tree_level_t *level, const uint32_t *below) {
+    for (uint32_t b = 0; b <= level->n_blocks; b++) {
+        level->start[b] = below ? below[level->first[b]] : level->first[b];
+    }
 }
 
 /* Which block of `level` holds each of its items. */
@@ -93,7 +104,7 @@ static void fill_holders(const hd_tree_level_t *level, uint32_t *holder) {
 
 /* Makes the tree of the builder's levels; its order is the identity. */
 static ucc_status_t builder_pack(const builder_t *builder, uint32_t n, hd_tree_t **out) {
-    size_t words = 2 * (size_t)n + 3 * builder->used + builder->n_levels;
+    size_t words = 2 * (size_t)n + 4 * builder->used + 2 * (size_t)builder->n_levels;
     hd_tree_t *tree = hd_alloc(HD_LINE, sizeof(*tree) + words * sizeof(uint32_t));
 
     if (tree == NULL) {
@@ -116,6 +127,7 @@ static ucc_status_t builder_pack(const builder_t *builder, uint32_t n, hd_tree_t
         level->first_slot = (uint32_t)begin;
         storage = pack_level(level, builder->begin + begin, n_items, storage);
         n_items = level->n_blocks;
+        fill_starts(level, l > 0 ? tree->level[l - 1].start : NULL);
         if (l > 0) {
             fill_holders(level, tree->level[l - 1].parent);
         }
@@ -315,12 +327,8 @@ typedef struct span {
 } span_t;
 
 static span_t span_of(const hd_tree_t *tree, const hd_locality_t *loc, uint32_t level, uint32_t b) {
-    span_t span = {tree->level[level].first[b], tree->level[level].first[b + 1], 0};
+    span_t span = {tree->level[level].start[b], tree->level[level].start[b + 1], 0};
 
-    while (level-- > 0) {
-        span.begin = tree->level[level].first[span.begin];
-        span.end = tree->level[level].first[span.end];
-    }
     /* the order is sorted by domains: what first and last share, all share */
     const hd_locality_t *first = &loc[tree->order[span.begin]];
     const hd_locality_t *last = &loc[tree->order[span.end - 1]];
@@ -331,26 +339,69 @@ static span_t span_of(const hd_tree_t *tree, const hd_locality_t *loc, uint32_t 
     return span;
 }
 
+uint32_t hd_tree_climb(const hd_tree_t *tree, const hd_locality_t *loc) {
+    /* Of a line, by how many of the outermost stages reader and writer share: bench/model has the
+     * times. A step reads one, which its writer first took from its readers; and each further one
+     * that is read with it takes a tenth. */
+    static const uint32_t distance[N_STAGES + 1] = {5, 3, 2, 1};
+    enum { A_STEP = 20 };
+    uint32_t sum = 0;
+
+    for (uint32_t l = 0; l < tree->n_levels; l++) {
+        const hd_tree_level_t *level = &tree->level[l];
+        uint32_t most = 0;
+
+        for (uint32_t b = 0; b < level->n_blocks; b++) {
+            uint32_t items = level->first[b + 1] - level->first[b];
+            uint32_t takes =
+                items > 1 ? distance[span_of(tree, loc, l, b).shared] * (A_STEP + items - 1) : 0;
+
+            most = takes > most ? takes : most;
+        }
+        sum += most;
+    }
+    return sum;
+}
+
+/* Decides which of the blocks below block b of level l + 1 have lines. Until then, their `line` is
+ * how many read the line above where they have none, as this block's is from then on. */
+static void mark_below(hd_tree_t *tree, const hd_locality_t *loc, uint32_t l, uint32_t b) {
+    hd_tree_level_t *level = &tree->level[l], *up = &tree->level[l + 1];
+    span_t above = span_of(tree, loc, l + 1, b);
+    uint32_t all = 0, readers = 0;
+
+    for (uint32_t i = up->first[b]; i < up->first[b + 1]; i++) {
+        all += level->line[i];
+    }
+    for (uint32_t i = up->first[b]; i < up->first[b + 1]; i++) {
+        span_t mine = span_of(tree, loc, l, i);
+        uint32_t endpoints = mine.end - mine.begin;
+        bool has = endpoints > 1 && endpoints < above.end - above.begin &&
+                   (mine.shared > above.shared || all > FEW_READERS);
+
+        readers += has ? 1 : level->line[i];
+        level->line[i] = has;
+        tree->n_lines += has;
+    }
+    up->line[b] = readers;
+}
+
 /* Gives lines of release to the blocks that need one: see tree.h. */
 static void mark_lines(hd_tree_t *tree, const hd_locality_t *loc) {
-    span_t all = span_of(tree, loc, tree->n_levels - 1, 0);
+    uint32_t top = tree->n_levels - 1;
 
-    if (all.shared >= N_STAGES - 1 && tree->n_endpoints <= HD_TREE_FANIN * HD_TREE_FANIN) {
+    if (span_of(tree, loc, top, 0).shared >= N_STAGES - 1 && tree->n_endpoints <= FEW_READERS) {
         return; /* within one NUMA node, so few may as well read one line */
     }
-    for (uint32_t l = 0; l + 1 < tree->n_levels; l++) {
-        for (uint32_t b = 0; b < tree->level[l].n_blocks; b++) {
-            span_t mine = span_of(tree, loc, l, b);
-            span_t above = span_of(tree, loc, l + 1, tree->level[l].parent[b]);
-            uint32_t endpoints = mine.end - mine.begin;
-
-            if (endpoints > 1 && endpoints < above.end - above.begin &&
-                (mine.shared > above.shared || endpoints > HD_TREE_FANIN)) {
-                tree->level[l].line[b] = 1;
-                tree->n_lines++;
-            }
+    for (uint32_t b = 0; b < tree->level[0].n_blocks; b++) {
+        tree->level[0].line[b] = tree->level[0].first[b + 1] - tree->level[0].first[b];
+    }
+    for (uint32_t l = 0; l < top; l++) {
+        for (uint32_t b = 0; b < tree->level[l + 1].n_blocks; b++) {
+            mark_below(tree, loc, l, b);
         }
     }
+    tree->level[top].line[0] = 0;
 }
 
 hd_tree_release_t hd_tree_release(const hd_tree_t *tree, uint32_t me, uint32_t origin) {

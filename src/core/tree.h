@@ -20,13 +20,13 @@
  *
  * Release runs the other way. One endpoint, the origin, knows (it combined the top block, or has
  * the data of a bcast) and writes a line. A tree by topology gives further lines to some blocks,
- * namely to those whose parent joins another domain, and to those of more than HD_TREE_FANIN
- * endpoints. The first endpoint of such a block (who combines it, too) reads the line above and
+ * namely to those whose parent joins another domain, and to those without which the line above
+ * would have more than sixteen readers. The first endpoint of such a block (who combines it, too) reads the line above and
  * writes the block's; the others in the block read that. So what goes down crosses a border once
  * per domain behind it, and no line has more than a few dozen readers, however large the machine.
  * The origin's line stands for the lines of all blocks that contain the origin. Trees by number
- * have no lines, nor have those of up to HD_TREE_FANIN^2 endpoints within one NUMA node: all read
- * the origin's line.
+ * have no lines, nor have those of up to sixteen endpoints within one NUMA node: all read the
+ * origin's line.
  *
  * Trees are immutable, O(n) in memory, one allocation each; any thread may read one.
  */
@@ -51,6 +51,7 @@ typedef struct hd_tree_level {
     uint32_t n_blocks;
     uint32_t first_slot;
     uint32_t *first;  /* n_blocks + 1 entries */
+    uint32_t *start;  /* n_blocks + 1 entries: position of the first endpoint below a block */
     uint32_t *parent; /* n_blocks entries: block of the level above; 0 at the top level */
     uint32_t *line;   /* n_blocks entries: 1 if the block has a line of release, else 0 */
 } hd_tree_level_t;
@@ -74,6 +75,10 @@ ucc_status_t hd_tree_by_number(uint32_t n, hd_tree_t **out);
  * which takes a fan-in below 8 and a machine that does not exist. */
 ucc_status_t hd_tree_by_topology(uint32_t n, const hd_locality_t *loc, uint32_t fan_in,
                                  hd_tree_t **out);
+
+/* How long it takes, in no unit, until each endpoint has read one of every item of its block, level
+ * by level: of two trees of the same endpoints, the one of less is climbed sooner. */
+uint32_t hd_tree_climb(const hd_tree_t *tree, const hd_locality_t *loc);
 
 void hd_tree_destroy(hd_tree_t *tree);
 

@@ -8,7 +8,8 @@
  *            than processors. Costs one contended atomic addition per member.
  *   static   the block's first member waits for the others' lines, combines, publishes the block's
  *            own line. No line has two writers: right when every endpoint has a processor.
- * Whoever combines the top block writes the exchange's result line.
+ * Whoever combines the top block writes the exchange's result line. Where every endpoint has a
+ * processor and all wait for all, a butterfly takes half as many steps: see butterfly.c.
  *
  * Release: all read the result line, unless arrival is static and the machine has several domains.
  * Then the result travels from domain to domain over lines of release, as hd_tree_release says; the
@@ -199,6 +200,14 @@ static hd_release_t *line_at(const hd_op_t *op, uint32_t slot) {
     return &op->slot->block[1][slot].release;
 }
 
+/* In a butterfly, a member is released by its own record of the top. */
+#define BY_ITSELF (HD_TREE_ORIGIN - 1)
+
+/* The line that releases me, unless that is the origin's. Apart: most operations wait for that. */
+static __attribute__((noinline)) const hd_release_t *releasing(const hd_op_t *op) {
+    return op->release.from == BY_ITSELF ? hd_butterfly_result(op) : line_at(op, op->release.from);
+}
+
 /* What I wait for is there; *status is the one announced with it. Its payload may be read. */
 static bool has_come(hd_op_t *op, ucc_status_t *status) {
     if (op->release.from == HD_TREE_ORIGIN) {
@@ -211,7 +220,7 @@ static bool has_come(hd_op_t *op, ucc_status_t *status) {
         *status = (ucc_status_t)x->arrived_status;
         return true;
     }
-    const hd_release_t *line = line_at(op, op->release.from);
+    const hd_release_t *line = releasing(op);
     /* acquire: pairs with the release in hand_on */
     if (atomic_load_explicit(&line->seq, memory_order_acquire) != op->place.k) {
         hd_op_await(op, &line->seq);
@@ -249,8 +258,7 @@ static void hand_on(hd_op_t *op, ucc_status_t status, const void *payload, size_
 }
 
 const void *hd_arrive_result(const hd_op_t *op) {
-    return op->release.from == HD_TREE_ORIGIN ? op->exchange->result
-                                              : line_at(op, op->release.from)->payload;
+    return op->release.from == HD_TREE_ORIGIN ? op->exchange->result : releasing(op)->payload;
 }
 
 /* Hands on to my blocks what has come, and so many bytes of payload with it; true when I owe them
@@ -271,9 +279,34 @@ static inline bool may_owe(const hd_op_t *op) {
     return op->arriving && op->group->static_arrival;
 }
 
-static __attribute__((noinline)) bool help(hd_op_t *op) {
+static bool by_butterfly(const hd_op_t *op) {
+    return op->plan.arrival == HD_ARRIVAL_BUTTERFLY;
+}
+
+static bool help_tree(hd_op_t *op) {
     return combine_mine(op) &&
            relay_mine(op, op->arrival & HD_ARRIVE_REDUCING ? op->call.bytes : 0);
+}
+
+static __attribute__((noinline)) bool help(hd_op_t *op) {
+    if (by_butterfly(op)) {
+        (void)hd_butterfly_go(op);
+        return hd_butterfly_owes_nothing(op);
+    }
+    return help_tree(op);
+}
+
+/* The same for a member that waits for all. False: there is more to be waited for than the line that
+ * releases it. */
+static __attribute__((noinline)) bool go_on(hd_op_t *op) {
+    if (by_butterfly(op)) {
+        const _Atomic uint64_t *missing = hd_butterfly_go(op);
+        if (missing) {
+            hd_op_await(op, missing);
+        }
+        return !missing;
+    }
+    return help_tree(op);
 }
 
 bool hd_arrive_help(hd_op_t *op) {
@@ -320,6 +353,9 @@ static bool owes_block(const hd_op_t *op, uint32_t i, uint32_t level, uint32_t b
 
 bool hd_arrive_owes(const hd_op_t *op, uint32_t i) {
     const hd_tree_t *tree = op_tree(op);
+    if (by_butterfly(op)) {
+        return hd_butterfly_owes(op, i);
+    }
     bool combines = op->arrive_level != BEYOND_ALL_LEVELS; /* a bcast does not */
     uint32_t b = tree->leaf[i], level = 0;
     for (; combines && level < tree->n_levels; level++) {
@@ -420,16 +456,24 @@ static void release_by_lines(hd_op_t *op) {
     op->release = hd_tree_release(op->place.board->tree[1], op->place.me, op_tree(op)->order[0]);
 }
 
+static __attribute__((noinline)) void begin_fixed(hd_op_t *op, bool reducing) {
+    if (by_butterfly(op)) {
+        const hd_board_t *board = op->place.board;
+        op->arrive_which = reducing || board->at_once ? 0 : board->steps_by;
+        op->release.from = BY_ITSELF;
+    } else if (op->plan.all_wait) {
+        release_by_lines(op);
+    }
+    (void)help(op);
+}
+
 void hd_arrive(hd_op_t *op, bool reducing) {
     if (hd_op_is_flat(op)) {
         return;
     }
     enter(op, reducing);
     if (op->group->static_arrival) {
-        if (op->plan.all_wait) {
-            release_by_lines(op);
-        }
-        hd_arrive_help(op);
+        begin_fixed(op, reducing);
     } else {
         arrive_by_counter(op);
     }
@@ -452,7 +496,7 @@ ucc_status_t hd_arrived(hd_op_t *op) {
     if (hd_op_is_flat(op)) {
         return hd_op_all_lanes(op);
     }
-    if (may_owe(op) && !help(op)) {
+    if (may_owe(op) && !go_on(op)) {
         return UCC_INPROGRESS;
     }
     ucc_status_t status;

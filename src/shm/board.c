@@ -21,12 +21,22 @@ uint32_t hd_board_slices(const hd_board_t *board) {
     return slices_of(board->group, board->n);
 }
 
+/* Most steps of a butterfly on a board of these trees. */
+static uint32_t steps_of(const hd_group_t *group, const hd_tree_t *canonical,
+                         const hd_tree_t *by_topology) {
+    if (!group->butterfly || !canonical) {
+        return 0;
+    }
+    uint32_t steps = group->steps_by ? by_topology->n_levels : 0;
+    return steps > canonical->n_levels ? steps : canonical->n_levels;
+}
+
 /* --- in a mapping ----------------------------------------------------------------------------- */
 
 /* How far from the board's place in a mapping its parts lie; those of which there are several stand
  * so far from each other. */
 typedef struct layout {
-    size_t head, entry, exchange, block[2], slice, slices, buffers, each_buffers;
+    size_t head, entry, exchange, block[2], record, slice, slices, buffers, each_buffers;
     size_t shared, each_shared, lines, each_lines, staging, each_staging, bytes;
 } layout_t;
 
@@ -47,6 +57,8 @@ static layout_t lay_out(const hd_group_t *group, uint32_t n, uint32_t depth, siz
         size_t blocks = large ? (size_t)n * HD_TREE_MAX_LEVELS : tree[t] ? tree[t]->n_slots : 0;
         l.block[t] = hd_mapping_place(&at, depth * blocks * sizeof(hd_block_t), HD_LINE_PAIR);
     }
+    size_t steps = large ? HD_STEPS_MOST : steps_of(group, canonical, by_topology);
+    l.record = hd_mapping_place(&at, depth * n * steps * sizeof(hd_release_t), HD_LINE_PAIR);
     l.slices = slices_of(group, n) * sizeof(hd_slice_t);
     l.slice = hd_mapping_place(&at, depth * l.slices, HD_LINE_PAIR);
     l.each_buffers = ((size_t)n * 3 * sizeof(void *) + HD_LINE - 1) / HD_LINE * HD_LINE;
@@ -71,6 +83,10 @@ size_t hd_board_bytes(const hd_group_t *group, uint32_t n, uint32_t depth, size_
     return lay_out(group, n, depth, entry, canonical, by_topology).bytes;
 }
 
+static size_t records_bytes(const hd_board_t *board) {
+    return (size_t)board->n * board->steps * sizeof(hd_release_t);
+}
+
 /* --- making and ending ------------------------------------------------------------------------ */
 
 static bool create_blocks(hd_board_t *board, int which) {
@@ -93,7 +109,26 @@ static bool create_blocks(hd_board_t *board, int which) {
     return true;
 }
 
-static void free_block(const hd_board_t *board, hd_block_t *block) {
+/* Both trees are known. */
+static bool create_records(hd_board_t *board) {
+    layout_t l = board->at ? layout_of(board) : (layout_t){0};
+    board->steps = steps_of(board->group, board->tree[0], board->tree[1]);
+    board->steps_by = board->group->steps_by;
+    board->at_once = board->steps && board->group->at_once && board->tree[0]->n_levels == 2 &&
+                     board->tree[0]->level[0].n_blocks <= HD_STEPS_AT_ONCE;
+    for (uint32_t d = 0; board->steps && d < board->depth; d++) {
+        size_t bytes = records_bytes(board);
+        board->slot[d].record = board->at
+                                    ? (hd_release_t *)(void *)(board->at + l.record + d * bytes)
+                                    : hd_alloc(HD_LINE_PAIR, bytes);
+        if (!board->slot[d].record) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void free_block(const hd_board_t *board, void *block) {
     if (!board->at) {
         hd_free(block);
     }
@@ -175,7 +210,8 @@ hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth, size_
         place(board);
     }
     if (!board->head || !board->exchange || (entry && !board->entry) || !board->slot ||
-        !board->member || !board->shared || !create_blocks(board, 0) || !create_blocks(board, 1)) {
+        !board->member || !board->shared || !create_blocks(board, 0) || !create_blocks(board, 1) ||
+        !create_records(board)) {
         hd_board_destroy(board);
         return NULL;
     }
@@ -183,14 +219,11 @@ hd_board_t *hd_board_create(hd_group_t *group, uint32_t n, uint32_t depth, size_
 }
 
 ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topology) {
-    if (by_topology == board->tree[1]) {
-        return UCC_OK;
-    }
     const hd_tree_t *before =
         board->tree[1]; /* none, or the canonical one, whose blocks it shares */
     hd_assert(!before || before == board->tree[0]);
     board->tree[1] = by_topology;
-    if (create_blocks(board, 1)) {
+    if ((by_topology == before || create_blocks(board, 1)) && create_records(board)) {
         return UCC_OK;
     }
     for (uint32_t d = 0; d < board->depth; d++) {
@@ -199,8 +232,11 @@ ucc_status_t hd_board_set_topology(hd_board_t *board, const hd_tree_t *by_topolo
             free_block(board, slot->block[1]);
         }
         slot->block[1] = before ? slot->block[0] : NULL;
+        free_block(board, slot->record);
+        slot->record = NULL;
     }
     board->tree[1] = before;
+    board->steps = 0;
     return UCC_ERR_NO_MEMORY;
 }
 
@@ -310,6 +346,9 @@ void hd_board_reset(hd_board_t *board) {
                 memset(slot->block[t], 0, board->tree[t]->n_slots * sizeof(hd_block_t));
             }
         }
+        if (board->steps) {
+            memset(slot->record, 0, records_bytes(board));
+        }
         reset_work(board, d);
         /* relaxed: nobody uses the board; the lock or counter that handed it over orders this */
         atomic_store_explicit(&x->arrived, 0, memory_order_relaxed);
@@ -352,6 +391,7 @@ void hd_board_destroy(hd_board_t *board) {
             free_block(board, slot->block[1]);
         }
         free_block(board, slot->block[0]);
+        free_block(board, slot->record);
     }
     hd_free(board->member);
     hd_free(board->shared);

@@ -91,7 +91,8 @@ static void check_exchange(const hd_board_t *board, uint32_t slot, uint64_t cons
     hd_always_le(arrived, consumed + board->depth);
     hd_always_le(done, consumed + board->depth);
     const hd_slot_t *own = &board->slot[slot];
-    hd_always(!board->tree[0] == !own->block[0] && !board->tree[1] == !own->block[1]);
+    hd_always(!board->tree[0] == !own->block[0] && !board->tree[1] == !own->block[1] &&
+              !board->steps == !own->record);
 }
 
 void hd_board_check(const hd_board_t *board, uint32_t me) {

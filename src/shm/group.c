@@ -178,6 +178,7 @@ static void configure(hd_group_t *group, uint32_t n, const hd_group_config_t *co
     group->slices = config->slices;
     group->spanning = config->spanning;
     group->arrival = config->arrival;
+    group->arrives_by[0] = group->arrives_by[1] = HD_ARRIVAL_COUNTER;
     group->tree_choice = config->tree;
     hd_plan_thresholds(group, config);
 }
@@ -461,28 +462,6 @@ static bool spans_packages(const hd_group_t *group) {
     return false;
 }
 
-/* A flat group gets a tree after all. Nobody uses the board yet, but its members may be looked up.
- */
-static ucc_status_t plant_tree(hd_group_t *group) {
-    hd_board_t *board = group->board;
-    ucc_status_t status = hd_tree_by_number(group->n, &group->canonical);
-    if (status == UCC_OK) {
-        status = hd_board_set_topology(board, group->canonical);
-        if (status != UCC_OK) { /* it stays flat, as the board does */
-            hd_tree_destroy(group->canonical);
-            group->canonical = NULL;
-        }
-    }
-    if (status != UCC_OK) {
-        return status;
-    }
-    board->tree[0] = group->canonical;
-    for (uint32_t d = 0; d < board->depth; d++) {
-        board->slot[d].block[0] = board->slot[d].block[1];
-    }
-    return UCC_OK;
-}
-
 static hd_ruling_t rule(const hd_group_t *group) {
     bool known = locality_is_known(group);
     return (hd_ruling_t){.known = known,
@@ -490,20 +469,32 @@ static hd_ruling_t rule(const hd_group_t *group) {
                          .lacking = group->n > hd_group_n_processors(group)};
 }
 
+/* Does a butterfly that reduces nothing go by the tree that follows the machine? */
+static bool climbs_by_topology(const hd_group_t *group) {
+    const hd_tree_t *tree = group->by_topology, *canonical = group->canonical;
+    return tree != canonical && tree->n_levels <= HD_STEPS_MOST &&
+           hd_tree_climb(tree, group->locality) < hd_tree_climb(canonical, group->locality);
+}
+
+/* The trees are decided. */
+static void choose_arrival(hd_group_t *group) {
+    int wanted = group->arrival;
+    bool settled = wanted == HD_CFG_ARRIVAL_AUTO && group->dedicated && group->n > 1;
+    group->butterfly = group->canonical && group->canonical->n_levels <= HD_STEPS_MOST &&
+                       (wanted == HD_CFG_ARRIVAL_BUTTERFLY || settled);
+    group->static_arrival = group->butterfly || wanted == HD_CFG_ARRIVAL_STATIC || settled;
+    group->arrives_by[0] = group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER;
+    group->arrives_by[1] = group->butterfly ? HD_ARRIVAL_BUTTERFLY : group->arrives_by[0];
+    /* across packages, fewer reads are worth more steps: bench/model */
+    group->at_once = group->butterfly && !spans_packages(group);
+    group->steps_by = group->butterfly && climbs_by_topology(group);
+}
+
 ucc_status_t hd_group_seal(hd_group_t *group) {
     hd_ruling_t ruling = group->charter ? group->charter->ruling : rule(group);
     bool known = ruling.known;
     group->dedicated = ruling.dedicated;
     hd_plan_ruled(group, &ruling);
-    bool settled = group->arrival == HD_CFG_ARRIVAL_AUTO && group->dedicated;
-    /* Flat, everybody would read everybody across packages; of two, each reads the other anyway. */
-    if (settled && !group->canonical && group->n > 2 && spans_packages(group) &&
-        group->tree_choice != HD_CFG_TREE_NUMBER) {
-        ucc_status_t status = plant_tree(group);
-        if (status != UCC_OK) {
-            return status;
-        }
-    }
     group->by_topology = group->canonical;
     if (group->canonical && known && group->tree_choice != HD_CFG_TREE_NUMBER) {
         ucc_status_t status =
@@ -517,7 +508,7 @@ ucc_status_t hd_group_seal(hd_group_t *group) {
         hd_pull_try(group);
         hd_reach_open(group->reach, group->config.xpmem);
     }
-    group->static_arrival = group->arrival == HD_CFG_ARRIVAL_STATIC || (settled && group->n > 1);
+    choose_arrival(group);
     return hd_board_set_topology(group->board, group->by_topology);
 }
 

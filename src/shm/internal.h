@@ -331,6 +331,17 @@ ucc_status_t hd_relay_data(hd_op_t *op, const void **data);
 /* I have the data: hands it on. */
 ucc_status_t hd_relay(hd_op_t *op, const void *data);
 
+/* --- butterfly.c ------------------------------------------------------------------------------ */
+
+/* Does as many steps as what is there allows. NULL: all; else the word that the next one needs to
+ * be k. */
+const _Atomic uint64_t *hd_butterfly_go(hd_op_t *op);
+bool hd_butterfly_owes_nothing(const hd_op_t *op);
+/* All steps are done: my record of the top. */
+const hd_release_t *hd_butterfly_result(const hd_op_t *op);
+/* See hd_arrive_owes. */
+bool hd_butterfly_owes(const hd_op_t *op, uint32_t i);
+
 /* --- engine.c: the DIRECT regime -------------------------------------------------------------- */
 
 /* The work of op's exchange; NULL: no memory for it. */

@@ -6,8 +6,8 @@
 #include "threads/trace.h"
 
 static void add_arrival(const hd_plan_t *plan, hd_phases_t *phases) {
-    static const char *const arrival[] = {"flat", "by counter", "static"};
-    _Static_assert(HD_ARRIVAL_FLAT == 0 && HD_ARRIVAL_COUNTER == 1 && HD_ARRIVAL_STATIC == 2,
+    static const char *const arrival[] = {"flat", "by counter", "static", "butterfly"};
+    _Static_assert(HD_ARRIVAL_COUNTER == 1 && HD_ARRIVAL_BUTTERFLY + 1 == 4,
                    "names stand in the order of hd_arrival_t");
     hd_phases_add(phases,
                   (hd_phase_t){.kind = HD_PHASE_ARRIVE, .algorithm = arrival[plan->arrival]});

@@ -257,11 +257,13 @@ const char *hd_stores_name(uint8_t stores) {
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-static uint8_t arrival_of(const facts_t *f) {
-    if (f->flat) {
-        return HD_ARRIVAL_FLAT;
-    }
-    return f->group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER;
+/* Apart, so that few members' v types, which are planned at each post, pay nothing for it. */
+static __attribute__((noinline)) uint8_t arrival_of_many(const hd_group_t *group, bool all_wait) {
+    return group->arrives_by[all_wait];
+}
+
+static uint8_t arrival_of(const facts_t *f, bool all_wait) {
+    return f->flat ? HD_ARRIVAL_FLAT : arrival_of_many(f->group, all_wait);
 }
 
 /* Apart from all that is compiled for a type. row NULL: the collective's. */
@@ -272,7 +274,7 @@ static __attribute__((noinline)) hd_plan_t plan_of_engine(const hd_group_t *grou
     facts_t f = facts_of(call->type, group, call, place);
     row = row ? row : row_of(&f);
     hd_plan_t plan = {.path = HD_PATH_ENGINE,
-                      .arrival = arrival_of(&f),
+                      .arrival = arrival_of(&f, true),
                       .all_wait = true,
                       .regime = HD_REGIME_DIRECT,
                       .data = HD_REGIME_DIRECT};
@@ -282,7 +284,7 @@ static __attribute__((noinline)) hd_plan_t plan_of_engine(const hd_group_t *grou
 
 static void take_tree(const facts_t *f, hd_plan_t *plan, bool all_wait) {
     plan->path = f->flat ? HD_PATH_LANES : HD_PATH_TREE;
-    plan->arrival = arrival_of(f);
+    plan->arrival = arrival_of(f, all_wait);
     plan->all_wait = all_wait;
 }
 
@@ -326,7 +328,7 @@ static hd_plan_t plan_mixed(const hd_group_t *group, const hd_call_t *call,
     if (group->two_sided || (f.coll->pairwise && call->in_place)) {
         return plan_of_engine(group, call, place, NULL);
     }
-    hd_plan_t plan = {.path = HD_PATH_MIXED, .arrival = arrival_of(&f)};
+    hd_plan_t plan = {.path = HD_PATH_MIXED, .arrival = arrival_of(&f, false)};
     cut_work(&f, row_of(&f), &plan);
     plan_own_part(call->type, group, call, f.n, f.me, &plan);
     return plan;
@@ -388,8 +390,9 @@ static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group
     hd_plan_t plan = {.path = HD_PATH_LANES, .data = (uint8_t)regime};
     if (f.relays) {
         plan.path = HD_PATH_TREE;
-        plan.arrival = arrival_of(&f);
+        plan.arrival = arrival_of(&f, false);
     } else if (f.coll->reducing && !f.coll->prefix) {
+        f.flat = f.flat || (type != HD_REDUCE && type != HD_ALLREDUCE); /* others are, here */
         take_tree(&f, &plan, f.coll->all_wait);
     } else {
         plan.all_wait = f.coll->all_wait;
@@ -408,7 +411,7 @@ static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group
 hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
     facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
     return (hd_plan_t){.path = HD_PATH_DEVICE,
-                       .arrival = arrival_of(&f),
+                       .arrival = arrival_of(&f, false),
                        .all_wait = true,
                        .regime = HD_REGIME_DIRECT,
                        .data = HD_REGIME_DIRECT,
@@ -483,7 +486,7 @@ hd_plan_t hd_plan_of_outer(const hd_op_t *op, bool reduces, bool brings, bool al
     hd_regime_t regime = reduces ? HD_REGIME_INLINE : HD_REGIME_NONE;
     hd_regime_t data = brings ? hd_plan_release(op->call.bytes) : HD_REGIME_NONE;
     return (hd_plan_t){.path = HD_PATH_TREE,
-                       .arrival = arrival_of(&f),
+                       .arrival = arrival_of(&f, false),
                        .all_wait = all_wait,
                        .regime = (uint8_t)regime,
                        .data = (uint8_t)data};
@@ -499,6 +502,8 @@ hd_plan_t hd_plan_of_outer_giving(const hd_op_t *op, size_t bytes, bool all_wait
 
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {
     hd_plan_t plan = plan_of_engine(op->group, &op->call, &op->place, row);
+    facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
+    plan.arrival = arrival_of(&f, false);
     plan.slices = row->slices ? row->slices(op) : 0;
     return plan;
 }

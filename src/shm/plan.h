@@ -51,7 +51,8 @@ typedef enum hd_path {
 typedef enum hd_arrival {
     HD_ARRIVAL_FLAT = 0, /* each member that must know looks at all lanes */
     HD_ARRIVAL_COUNTER,  /* a tree whose blocks are combined by the last to come */
-    HD_ARRIVAL_STATIC    /* a tree whose blocks are combined by fixed members */
+    HD_ARRIVAL_STATIC,   /* a tree whose blocks are combined by fixed members */
+    HD_ARRIVAL_BUTTERFLY /* each member combines all blocks above it, from one of each below */
 } hd_arrival_t;
 
 /* Where the members name their buffers to whoever works on them. */

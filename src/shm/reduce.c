@@ -44,7 +44,8 @@ ucc_status_t hd_allreduce_wait(hd_op_t *op) {
                            hd_call_operand(&op->call), 0, op->call.dst, elements(op));
 }
 
-static ucc_status_t wait_tree(hd_op_t *op) {
+/* Flat: with what waits inside it, it takes 20 instructions less an endpoint. */
+static __attribute__((flatten)) ucc_status_t wait_tree(hd_op_t *op) {
     ucc_status_t status = hd_arrived(op);
     if (status == UCC_OK) {
         memcpy(op->call.dst, hd_arrive_result(op), op->call.bytes);

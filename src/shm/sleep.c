@@ -58,7 +58,8 @@ void hd_op_awaits(const hd_task_t *task, hd_awaited_t *awaited) {
     }
     const hd_op_t *op = (const hd_op_t *)(const void *)task;
     const hd_place_t *at = &op->place;
-    bool lanes = op->plan.all_wait && op->cursor < at->n &&
+    bool lanes = op->plan.all_wait && op->plan.arrival != HD_ARRIVAL_BUTTERFLY &&
+                 op->cursor < at->n &&
                  task->awaited == &hd_board_lane(at->board, op->cursor, at->k)->seq;
     *awaited =
         (hd_awaited_t){.has_come = lanes ? lanes_have_come : word_has_come,

@@ -79,6 +79,8 @@ enum {
     HD_INLINE_MAX = 48,    /* payload bytes in a lane's line */
     HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
     HD_RESULT_MAX = 48,    /* payload bytes of a block record and of the result line */
+    HD_STEPS_MOST = 8,     /* of a butterfly */
+    HD_STEPS_AT_ONCE = 2   /* so many blocks of it may be combined by each member */
 };
 
 /* What a DIRECT member lets its peers work on. call is read only after a successful claim. */
@@ -160,7 +162,8 @@ struct hd_member {
 };
 
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's
- * first endpoint, read by those to whom hd_tree_release names it. */
+ * first endpoint, read by those to whom hd_tree_release names it. Or one step's record of one member
+ * (butterfly.c). */
 typedef struct hd_release {
     alignas(HD_LINE) _Atomic uint64_t seq; /* k once written */
     int32_t status;
@@ -284,6 +287,7 @@ _Static_assert(offsetof(hd_exchange_t, result) + HD_RESULT_MAX <= HD_LINE &&
  * memory lies, and what is nobody else's. */
 typedef struct hd_slot {
     hd_block_t *block[2]; /* [0] canonical tree, [1] topology tree (may be the same array) */
+    hd_release_t *record; /* butterfly.c: `steps` of each member; NULL: there are none */
     _Atomic(hd_work_t *) work;
     _Atomic(hd_outer_memory_t *) flight; /* of an outer stage */
     _Atomic(hd_far_t *) far;             /* of work on buffers that not all reach */
@@ -314,6 +318,9 @@ struct hd_board {
     uint32_t id;              /* of those found by matching: its number there */
     const hd_tree_t *tree[2]; /* NULL: flat. [0] canonical, [1] by topology */
     hd_tree_t *own_tree;      /* active sets: to be destroyed with the board */
+    uint32_t steps, steps_by; /* of a butterfly, the most; and which tree it goes by that reduces
+                               * nothing. 0: the group has none */
+    bool at_once;             /* it takes one step in all */
     hd_exchange_t *exchange;  /* depth of them */
     hd_slot_t *slot;          /* likewise */
     /* by number; allocated by (and near) their endpoints. NULL: of another mapping */
@@ -430,6 +437,10 @@ struct hd_group {
     bool check;            /* CHECK: operations without data take part, too */
     bool two_sided;        /* SYNC or CHECK: every operation is entered and left by all together */
     bool static_arrival;   /* fixed combiners instead of last arrivers: everybody has a processor */
+    bool butterfly;        /* and none at all, where all wait for all (butterfly.c) */
+    uint8_t arrives_by[2]; /* hd_arrival_t, beyond few members; [1]: where all wait for all */
+    uint8_t steps_by;      /* see hd_board_t */
+    bool at_once;          /* so do those of its boards that have few members */
     uint32_t slices;       /* see hd_board_slices */
     bool spanning;         /* boards of any size have a tree */
     uint32_t staging_slot; /* bytes of a member's staging slot, for staged data or a relay's */

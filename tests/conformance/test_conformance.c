@@ -279,10 +279,11 @@ ParameterizedTest(driver_case_t *c, conformance, unordered) {
 /* --- configurations: other arrivals, rings, thresholds must give the same results --- */
 
 static const char *const settings[][2] = {
-    {"HEDDLE_ARRIVAL", "flat"}, {"HEDDLE_ARRIVAL", "static"}, {"HEDDLE_ARRIVAL", "counter"},
-    {"HEDDLE_TREE", "number"},  {"HEDDLE_CHECK", "y"},        {"HEDDLE_RING", "4"},
-    {"HEDDLE_LINES_MAX", "0"},  {"HEDDLE_STAGED_MAX", "0"},   {"HEDDLE_STAGED_MAX", "64k"},
-    {"HEDDLE_CHUNK", "4096"},   {"HEDDLE_SPIN_POLLS", "1"},   {"HEDDLE_FLAT_MAX", "2"},
+    {"HEDDLE_ARRIVAL", "flat"},      {"HEDDLE_ARRIVAL", "static"}, {"HEDDLE_ARRIVAL", "counter"},
+    {"HEDDLE_TREE", "number"},       {"HEDDLE_CHECK", "y"},        {"HEDDLE_RING", "4"},
+    {"HEDDLE_LINES_MAX", "0"},       {"HEDDLE_STAGED_MAX", "0"},   {"HEDDLE_STAGED_MAX", "64k"},
+    {"HEDDLE_CHUNK", "4096"},        {"HEDDLE_SPIN_POLLS", "1"},   {"HEDDLE_FLAT_MAX", "2"},
+    {"HEDDLE_ARRIVAL", "butterfly"},
 };
 
 typedef struct setting_case {

@@ -57,6 +57,7 @@ typedef struct row {
 #define FLAT      HD_ARRIVAL_FLAT
 #define COUNTER   HD_ARRIVAL_COUNTER
 #define STATIC    HD_ARRIVAL_STATIC
+#define BUTTERFLY HD_ARRIVAL_BUTTERFLY
 #define PLAIN     HD_STORES_PLAIN
 #define STRING    HD_STORES_STRING
 #define STREAMING HD_STORES_STREAMING
@@ -69,7 +70,7 @@ static const row_t plan_rows[] = {
     {HD_BARRIER, 2, 0, "", "flat", NONE, 0, true, true, FLAT, NO_WORK},
     {HD_BARRIER, 16, 0, "", "tree", NONE, 0, false, true, COUNTER, NO_WORK},
     {HD_BARRIER, 16, 0, "s", "tree", NONE, 0, false, true, STATIC, NO_WORK},
-    {HD_BARRIER, 16, 0, "d", "tree", NONE, 0, false, true, STATIC, NO_WORK},
+    {HD_BARRIER, 16, 0, "d", "tree", NONE, 0, false, true, BUTTERFLY, NO_WORK},
     {HD_BARRIER, 2, 0, "2", "flat", NONE, 0, false, true, FLAT, NO_WORK},
     {HD_BARRIER, 2, 0, "a", "flat", NONE, 0, true, true, FLAT, NO_WORK},
     {HD_BARRIER, 16, 0, "a", "tree", NONE, 0, false, true, COUNTER, NO_WORK},
@@ -96,10 +97,11 @@ static const row_t plan_rows[] = {
     {HD_ALLREDUCE, 2, 8, "x", "direct", DIRECT, 0, false, true, FLAT, 1, 64, PLAIN},
     {HD_ALLREDUCE, 8, 8, "", "inline", INLINE, 0, true, true, FLAT, NO_WORK},
     {HD_ALLREDUCE, 16, 8, "", "inline tree", INLINE, 0, false, true, COUNTER, NO_WORK},
-    {HD_ALLREDUCE, 16, 8, "d", "inline tree", INLINE, 0, false, true, STATIC, NO_WORK},
+    {HD_ALLREDUCE, 16, 8, "d", "inline tree", INLINE, 0, false, true, BUTTERFLY, NO_WORK},
     {HD_ALLREDUCE, 16, HD_INLINE_MAX + 1, "", "direct", DIRECT, 0, false, true, COUNTER, 16, 64, PLAIN},
     {HD_ALLREDUCE, 4, 8, "a", "inline", INLINE, 0, true, true, FLAT, NO_WORK},
     {HD_ALLREDUCE, 16, 4096, "a", "direct", DIRECT, 0, false, true, COUNTER, 16, 256, PLAIN},
+    {HD_REDUCE, 16, 8, "d", "inline tree", INLINE, 0, false, false, STATIC, NO_WORK},
     {HD_REDUCE, 2, 8, "", "inline", INLINE, 0, false, false, FLAT, NO_WORK},
     {HD_REDUCE, 16, 8, "r", "inline tree", INLINE, 0, false, false, COUNTER, NO_WORK},
     {HD_REDUCE, 65, 65 * 100, "", "direct", DIRECT, 0, false, true, COUNTER, 64, 128, PLAIN},
@@ -119,7 +121,7 @@ static const row_t plan_rows[] = {
     {HD_BCAST, 16, 8, "d", "inline tree", NONE, 0, false, false, STATIC, NO_WORK},
     {HD_BCAST, 16, 100, "d", "lines tree", NONE, 2, false, false, STATIC, NO_WORK},
     {HD_BCAST, 16, DEDICATED_MAX, "dr", "staged tree", STAGED, 0, false, false, STATIC, NO_WORK},
-    {HD_BCAST, 16, 1000000, "d", "direct", DIRECT, 0, false, true, STATIC, 16, 31296, PLAIN},
+    {HD_BCAST, 16, 1000000, "d", "direct", DIRECT, 0, false, true, BUTTERFLY, 16, 31296, PLAIN},
     {HD_MCAST, 2, 8, "r", "inline", INLINE, 0, true, false, FLAT, NO_WORK},
     {HD_BCAST, 2, 1000, "o", "put", NONE, 0, false, false, FLAT, NO_WORK},
     {HD_BCAST, 2, 0, "2e", "flat", NONE, 0, false, true, FLAT, NO_WORK},

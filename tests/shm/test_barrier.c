@@ -63,6 +63,10 @@ Test(barrier, a_fanin_lets_the_others_go_at_once_where_members_combine_for_each_
     others_leave_at_once("static");
 }
 
+Test(barrier, a_fanin_lets_the_others_go_at_once_where_barriers_are_butterflies) {
+    others_leave_at_once("butterfly");
+}
+
 Test(barrier, a_fanin_lets_the_others_go_at_once_where_the_last_arriver_combines) {
     others_leave_at_once("counter");
 }

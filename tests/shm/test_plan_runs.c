@@ -147,8 +147,18 @@ static void check_arrival(const run_t *r, uint32_t i) {
     cr_assert_eq(op->arriving, by_tree, "%s: %u", r->what, i);
     if (by_tree) {
         bool combines = coll->reducing && plan->path == HD_PATH_TREE;
-        cr_assert_eq(op->arrive_which, combines ? 0 : 1, "%s: %u", r->what, i);
-        cr_assert_eq(plan->arrival == HD_ARRIVAL_STATIC, r->group->static_arrival, "%s", r->what);
+        bool in_steps = plan->arrival == HD_ARRIVAL_BUTTERFLY;
+        const hd_board_t *board = op->place.board;
+        uint32_t by_steps = board->at_once ? 0 : board->steps_by;
+        cr_assert_eq(op->arrive_which,
+                     combines   ? 0
+                     : in_steps ? by_steps
+                                : 1,
+                     "%s: %u", r->what, i);
+        bool is_fixed = plan->arrival == HD_ARRIVAL_STATIC || plan->arrival == HD_ARRIVAL_BUTTERFLY;
+        cr_assert_eq(is_fixed, r->group->static_arrival, "%s", r->what);
+        cr_assert_eq(plan->arrival == HD_ARRIVAL_BUTTERFLY, r->group->butterfly && plan->all_wait,
+                     "%s", r->what);
     }
 }
 

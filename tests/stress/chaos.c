@@ -224,7 +224,7 @@ static bool errs_in_arguments(fault_t fault) {
 
 /* Everything that follows from the seed, but no buffers yet. */
 static void choose(scenario_t *s, uint64_t seed) {
-    static const char *const arrivals[] = {"auto", "flat", "counter", "static"};
+    static const char *const arrivals[] = {"auto", "flat", "counter", "static", "butterfly"};
     *s = (scenario_t){.seed = seed, .random = seed * 0x9E3779B97F4A7C15u + 1};
     s->n = 2 + (uint32_t)below(s, below(s, 3) ? 5 : MOST - 1);
     s->steps = 2 + (uint32_t)below(s, STEPS_MAX - 1);
@@ -235,7 +235,7 @@ static void choose(scenario_t *s, uint64_t seed) {
     s->check = below(s, 5) == 0;
     s->tagged = below(s, 5) == 0;
     s->shared = below(s, 3) == 0;
-    s->arrival = arrivals[below(s, 4)];
+    s->arrival = arrivals[below(s, 5)];
     if (s->driver == BY_ONE &&
         (s->fault == FAULT_SLOW || s->fault == FAULT_DIES || s->fault == FAULT_TIMES_OUT)) {
         s->driver = BY_LOOPS; /* of one thread, all endpoints would be late or dead */

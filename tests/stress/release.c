@@ -3,7 +3,8 @@
  * release are used again as early as the flow control allows. Every byte is verified.
  *
  * Each machine is an hwloc description in a child process; endpoints say that they are held on it,
- * along it or across it, and arrival is static.
+ * along it or across it, and arrival is static; or a butterfly, where all wait for all, whose records
+ * are used again likewise.
  */
 #include "stress.h"
 
@@ -178,17 +179,18 @@ static struct {
 } program;
 
 static bool machine_works(uint32_t machine) {
-    setenv("HEDDLE_ARRIVAL", "static", 1);
+    static const char *const arrivals[] = {"static", "butterfly"};
     setenv("HEDDLE_TREE", "topology", 1);
     /* relays must have room for what came in lines, however little is staged */
     setenv("HEDDLE_STAGED_MAX", machine % 2 ? "64" : "16k", 1);
     setenv("HEDDLE_LINES_MAX", "1k", 1);
     stress_begin(program.argc, program.argv);
-    for (uint32_t s = 0; s < N_SIZES; s++) {
+    for (uint32_t s = 0; s < 2 * N_SIZES; s++) {
+        setenv("HEDDLE_ARRIVAL", arrivals[s / N_SIZES], 1);
         stress_phase(machines[machine], 60);
         stress_delays((s + machine) % 2 ? 90 + s : 0);
         placing_t placing = (s + machine) % 3 ? PLACING_COMPACT : PLACING_SCATTERED;
-        run_on(sizes[s], placing, s % 2, stress_scaled(1500));
+        run_on(sizes[s % N_SIZES], placing, s % 2, stress_scaled(750));
     }
     return stress_end() == 0;
 }

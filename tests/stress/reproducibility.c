@@ -248,9 +248,9 @@ static void clean(run_t *run, uint32_t n) {
 
 static const char *const machines[] = {"", "pack:2 numa:4 core:16 pu:2", "pack:4 l3:2 core:4 pu:1",
                                        "numa:3 core:3 pu:1"};
-static const char *const arrivals[] = {"static", "counter", "flat", "auto"};
+static const char *const arrivals[] = {"static", "counter", "flat", "auto", "butterfly"};
 static const char *const trees[] = {"topology", "number"};
-enum { N_MACHINES = sizeof(machines) / sizeof(machines[0]), N_ARRIVALS = 4 };
+enum { N_MACHINES = sizeof(machines) / sizeof(machines[0]), N_ARRIVALS = 5 };
 
 typedef struct setting {
     uint32_t machine, size_index, arrival, tree;
