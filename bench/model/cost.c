@@ -303,10 +303,12 @@ way_t chosen_way(const hd_group_t *group, collective_t collective) {
     if (collective == BCAST) {
         way.down = board->tree[1];
         snprintf(way.name, sizeof(way.name), way.down->n_lines ? "lines" : "one line");
-    } else if (group->butterfly && !board->at_once) {
-        way.up = board->tree[collective == BARRIER ? board->steps_by : 0];
-        snprintf(way.name, sizeof(way.name), "butterfly");
-    } else if (!group->butterfly) {
+    } else if (group->arrives_by[1][collective == ALLREDUCE] == HD_ARRIVAL_BUTTERFLY) {
+        if (!board->at_once) {
+            way.up = board->tree[collective == BARRIER ? board->steps_by : 0];
+            snprintf(way.name, sizeof(way.name), "butterfly");
+        }
+    } else {
         /* synchronization arrives by topology, a reduction by the canonical tree */
         way.up = board->tree[collective == BARRIER];
         way.down = board->tree[1];

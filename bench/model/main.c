@@ -18,8 +18,8 @@
  *
  *     transfers on the path <= 8 + 2/3 log2 n          readers of a line <= 64 + 8 log2 n
  *
- * Across packages, of which P are used, by trees: barrier P - 1 up and P - 1 down, bcast P - 1 down,
- * allreduce P - 1 down. Up, an allreduce must bring the operands together in the canonical order,
+ * Across packages, of which P are used, by trees: barrier P - 1 up and P - 1 down, bcast P - 1
+ * down, allreduce P - 1 down. Up, an allreduce must bring the operands together in the canonical order,
  * which no machine shapes: P - 1 where every package holds exactly one operand of each block that
  * spans packages (64 endpoints each, say); elsewhere one transfer for each operand, of an endpoint
  * or of a block, that its combiner finds in another package. --check demands P - 1 there, too: it
@@ -53,8 +53,8 @@ static const char *const machines[] = {
     "pack:2 numa:1 l3:12 core:8 pu:2", "pack:4 numa:1 l3:1 core:16 pu:2",
     "pack:8 numa:1 l3:1 core:32 pu:2", "pack:4 numa:2 l3:4 core:8 pu:2",
 };
-static const uint32_t series[] = {2,  3,  4,  6,  8,   9,   12,  16,  24,
-                                  32, 48, 64, 96, 128, 192, 256, 384, 512};
+static const uint32_t series[] = {2,  3,  4,  6,   8,   9,   12,  16,  24,  32,  48, 57,
+                                  64, 65, 96, 128, 129, 192, 256, 257, 384, 449, 512};
 enum {
     N_MACHINES = sizeof(machines) / sizeof(machines[0]),
     N_SERIES = sizeof(series) / sizeof(series[0])

@@ -339,12 +339,53 @@ static span_t span_of(const hd_tree_t *tree, const hd_locality_t *loc, uint32_t 
     return span;
 }
 
+/* Of block b: how many read one endpoint of its smallest item, which all others share. */
+static uint32_t readers_in(const hd_tree_t *tree, uint32_t l, uint32_t b) {
+    const hd_tree_level_t *level = &tree->level[l];
+    uint32_t all = level->start[b + 1] - level->start[b], least = all;
+
+    for (uint32_t i = level->first[b]; i < level->first[b + 1]; i++) {
+        const uint32_t *start = l > 0 ? tree->level[l - 1].start : NULL;
+        uint32_t size = start ? start[i + 1] - start[i] : 1;
+
+        least = size < least ? size : least;
+    }
+    return (all - 1) / least;
+}
+
+uint32_t hd_tree_readers(const hd_tree_t *tree) {
+    uint32_t most = 0;
+
+    for (uint32_t l = 0; l < tree->n_levels; l++) {
+        for (uint32_t b = 0; b < tree->level[l].n_blocks; b++) {
+            uint32_t readers = readers_in(tree, l, b);
+
+            most = readers > most ? readers : most;
+        }
+    }
+    return most;
+}
+
+uint32_t hd_tree_readers_by_number(uint32_t n) {
+    uint32_t most = n < HD_TREE_FANIN ? n - 1 : HD_TREE_FANIN - 1;
+
+    /* 64 bits: the last step may pass the end of 32 */
+    for (uint64_t size = HD_TREE_FANIN; size < n; size *= HD_TREE_FANIN) {
+        /* of the last block, and of its last item */
+        uint64_t block = (n - 1) % (size * HD_TREE_FANIN) + 1, item = (n - 1) % size + 1;
+        uint32_t readers = (uint32_t)((block - 1) / item);
+
+        most = block > size && readers > most ? readers : most;
+    }
+    return most;
+}
+
 uint32_t hd_tree_climb(const hd_tree_t *tree, const hd_locality_t *loc) {
     /* Of a line, by how many of the outermost stages reader and writer share: bench/model has the
-     * times. A step reads one, which its writer first took from its readers; and each further one
-     * that is read with it takes a tenth. */
+     * times. A step reads one, which its writer first took from its readers: in twentieths; each
+     * further one that is read with it takes two, and each further reader of it three. */
     static const uint32_t distance[N_STAGES + 1] = {5, 3, 2, 1};
-    enum { A_STEP = 20 };
+    enum { A_STEP = 40, A_LINE = 2, A_READER = 3 };
     uint32_t sum = 0;
 
     for (uint32_t l = 0; l < tree->n_levels; l++) {
@@ -353,10 +394,14 @@ uint32_t hd_tree_climb(const hd_tree_t *tree, const hd_locality_t *loc) {
 
         for (uint32_t b = 0; b < level->n_blocks; b++) {
             uint32_t items = level->first[b + 1] - level->first[b];
-            uint32_t takes =
-                items > 1 ? distance[span_of(tree, loc, l, b).shared] * (A_STEP + items - 1) : 0;
 
-            most = takes > most ? takes : most;
+            if (items > 1) {
+                uint32_t lines = A_LINE * (items - 2), readers = A_READER * readers_in(tree, l, b);
+                uint32_t takes = distance[span_of(tree, loc, l, b).shared] *
+                                 (A_STEP + (lines > readers ? lines : readers));
+
+                most = takes > most ? takes : most;
+            }
         }
         sum += most;
     }

@@ -21,9 +21,10 @@
  * Release runs the other way. One endpoint, the origin, knows (it combined the top block, or has
  * the data of a bcast) and writes a line. A tree by topology gives further lines to some blocks,
  * namely to those whose parent joins another domain, and to those without which the line above
- * would have more than sixteen readers. The first endpoint of such a block (who combines it, too) reads the line above and
- * writes the block's; the others in the block read that. So what goes down crosses a border once
- * per domain behind it, and no line has more than a few dozen readers, however large the machine.
+ * would have more than sixteen readers. The first endpoint of such a block (who combines it, too)
+ * reads the line above and writes the block's; the others in the block read that. So what goes down
+ * crosses a border once per domain behind it, and no line has more than a few dozen readers,
+ * however large the machine.
  * The origin's line stands for the lines of all blocks that contain the origin. Trees by number
  * have no lines, nor have those of up to sixteen endpoints within one NUMA node: all read the
  * origin's line.
@@ -79,6 +80,10 @@ ucc_status_t hd_tree_by_topology(uint32_t n, const hd_locality_t *loc, uint32_t 
 /* How long it takes, in no unit, until each endpoint has read one of every item of its block, level
  * by level: of two trees of the same endpoints, the one of less is climbed sooner. */
 uint32_t hd_tree_climb(const hd_tree_t *tree, const hd_locality_t *loc);
+/* How many then read the same endpoint, at most: more where an item is smaller than those beside
+ * it. By number: the same for n endpoints, without the tree. */
+uint32_t hd_tree_readers(const hd_tree_t *tree);
+uint32_t hd_tree_readers_by_number(uint32_t n);
 
 void hd_tree_destroy(hd_tree_t *tree);
 

@@ -296,8 +296,8 @@ static __attribute__((noinline)) bool help(hd_op_t *op) {
     return help_tree(op);
 }
 
-/* The same for a member that waits for all. False: there is more to be waited for than the line that
- * releases it. */
+/* The same for a member that waits for all. False: there is more to be waited for than the line
+ * that releases it. */
 static __attribute__((noinline)) bool go_on(hd_op_t *op) {
     if (by_butterfly(op)) {
         const _Atomic uint64_t *missing = hd_butterfly_go(op);

@@ -6,8 +6,10 @@
  * synchronization for InfiniBand", 2006) nobody waits to be told: each member combines, level by
  * level, the block of the tree that it lies in itself, and has the result at the top. For that it
  * reads one member of each block beside its own, the one that stands where it stands in its own
- * block, so that each record has about as many readers as a block has members. What it has combined
- * it publishes in a record of its own, which nobody else writes.
+ * block, so that each record has about as many readers as a block has members: more where blocks
+ * beside each other differ in size. Trees in which they differ too much are not climbed
+ * (hd_group_climbs). What it has combined it publishes in a record of its own, which nobody else
+ * writes.
  *
  *   level 0      reads the lanes of its block
  *   level l > 0  reads, of each other block below, one member's record of level l - 1
@@ -20,8 +22,8 @@
  *
  * RECORDS. That of level l in slot k mod depth is written by its member for k, and read by members
  * that have published k and not consumed it. It is written again for k + depth, after its member
- * has published k + depth, so (floor, types.h) all have consumed k: no reader is left. And who waits
- * for k finds k or an older number. The record of the top is its member's own.
+ * has published k + depth, so (floor, types.h) all have consumed k: no reader is left. And who
+ * waits for k finds k or an older number. The record of the top is its member's own.
  *
  * A member owes its records below the top: it does not end alone before it has written them
  * (hd_arrive_help), and when it ends otherwise the group is poisoned.
@@ -241,29 +243,42 @@ static bool find_step(const hd_op_t *op, uint32_t i, step_t *step) {
     return step->level < last;
 }
 
-/* Does this step wait, maybe by way of others', for member i, which has all that it needs? */
-static bool waits_for(const step_t *step, uint32_t i) {
+/* The first item of this block whose record is not there; the last one plus 1: all are. */
+static uint32_t missing_item(const step_t *step) {
     const hd_tree_level_t *level = &op_tree(step->op)->level[step->level];
-    uint32_t end = step->level > 0 ? level->first[step->block + 1] : 0; /* else for lanes alone */
-    for (uint32_t item = level->first[step->block]; item < end; item++) {
-        uint32_t source = source_of(step, item);
-        step_t its;
-        /* acquire: likewise */
-        if (item != step->own &&
-            atomic_load_explicit(word_of(step, item), memory_order_acquire) != step->op->place.k &&
-            find_step(step->op, source, &its) && its.level < step->level &&
-            (missing_of(&its) ? waits_for(&its, i) : source == i)) {
-            return true;
+    uint32_t item = level->first[step->block], end = level->first[step->block + 1];
+    /* acquire: likewise */
+    while (item < end &&
+           (item == step->own ||
+            atomic_load_explicit(word_of(step, item), memory_order_acquire) == step->op->place.k)) {
+        item++;
+    }
+    return item;
+}
+
+/* Goes from who is waited for to whom that one waits for, until one has all that it needs: each has
+ * come less far than the one before. */
+bool hd_butterfly_owes(const hd_op_t *op, uint32_t i) {
+    step_t step = first_step(op, op->place.me);
+    if (op->place.board->at_once || op->arrive_level == op_tree(op)->n_levels) {
+        return false;
+    }
+    while (step.level < op->arrive_level) {
+        next_step(&step);
+    }
+    while (step.level > 0) {
+        uint32_t item = missing_item(&step), level = step.level;
+        if (item == op_tree(op)->level[level].first[step.block + 1]) {
+            return false;
+        }
+        uint32_t source = source_of(&step, item);
+        if (!find_step(op, source, &step) || step.level >= level) {
+            return false;
+        }
+        if (!missing_of(&step)) {
+            return source == i &&
+                   hd_lane_is_there(hd_board_lane(op->place.board, i, op->place.k), op->place.k);
         }
     }
     return false;
-}
-
-bool hd_butterfly_owes(const hd_op_t *op, uint32_t i) {
-    step_t mine = first_step(op, op->place.me);
-    while (mine.level < op->arrive_level) {
-        next_step(&mine);
-    }
-    return !op->place.board->at_once && op->arrive_level < op_tree(op)->n_levels &&
-           waits_for(&mine, i);
 }

@@ -178,7 +178,7 @@ static void configure(hd_group_t *group, uint32_t n, const hd_group_config_t *co
     group->slices = config->slices;
     group->spanning = config->spanning;
     group->arrival = config->arrival;
-    group->arrives_by[0] = group->arrives_by[1] = HD_ARRIVAL_COUNTER;
+    memset(group->arrives_by, HD_ARRIVAL_COUNTER, sizeof(group->arrives_by));
     group->tree_choice = config->tree;
     hd_plan_thresholds(group, config);
 }
@@ -290,6 +290,15 @@ hd_group_t *hd_group_create(uint32_t n, const hd_group_config_t *config) {
     return group;
 }
 
+/* Raised whenever members do something else with memory that has the same layout. */
+enum { PROTOCOL = 2 };
+
+/* Of so many members that a board has all that it can have. */
+static size_t board_bytes_of_many(void) {
+    static const hd_group_t group = {.lines_per_slot = 1, .staging_slot = HD_LINE};
+    return hd_board_bytes(&group, 64, 8, 0, NULL, NULL);
+}
+
 uint64_t hd_group_layout(void) {
     const uint64_t part[] = {HEDDLE_VERSION,
                              sizeof(hd_charter_t),
@@ -309,6 +318,8 @@ uint64_t hd_group_layout(void) {
                              hd_pull_bytes(1),
                              hd_reach_bytes(),
                              hd_processors_bytes(),
+                             board_bytes_of_many(),
+                             PROTOCOL,
                              (uint64_t)sysconf(_SC_PAGESIZE),
                              HD_FAR_KINDS};
     uint64_t layout = 1;
@@ -472,8 +483,17 @@ static hd_ruling_t rule(const hd_group_t *group) {
 /* Does a butterfly that reduces nothing go by the tree that follows the machine? */
 static bool climbs_by_topology(const hd_group_t *group) {
     const hd_tree_t *tree = group->by_topology, *canonical = group->canonical;
-    return tree != canonical && tree->n_levels <= HD_STEPS_MOST &&
+    if (tree == canonical || tree->n_levels > HD_STEPS_MOST ||
+        hd_tree_readers(tree) > HD_STEP_READERS) {
+        return false;
+    }
+    return !hd_group_climbs(group, group->n) ||
            hd_tree_climb(tree, group->locality) < hd_tree_climb(canonical, group->locality);
+}
+
+bool hd_group_climbs(const hd_group_t *group, uint32_t n) {
+    bool at_once = group->at_once && n <= HD_STEPS_AT_ONCE * HD_TREE_FANIN;
+    return group->butterfly && (at_once || hd_tree_readers_by_number(n) <= HD_STEP_READERS);
 }
 
 /* The trees are decided. */
@@ -483,11 +503,16 @@ static void choose_arrival(hd_group_t *group) {
     group->butterfly = group->canonical && group->canonical->n_levels <= HD_STEPS_MOST &&
                        (wanted == HD_CFG_ARRIVAL_BUTTERFLY || settled);
     group->static_arrival = group->butterfly || wanted == HD_CFG_ARRIVAL_STATIC || settled;
-    group->arrives_by[0] = group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER;
-    group->arrives_by[1] = group->butterfly ? HD_ARRIVAL_BUTTERFLY : group->arrives_by[0];
+    memset(group->arrives_by, group->static_arrival ? HD_ARRIVAL_STATIC : HD_ARRIVAL_COUNTER,
+           sizeof(group->arrives_by));
     /* across packages, fewer reads are worth more steps: bench/model */
     group->at_once = group->butterfly && !spans_packages(group);
     group->steps_by = group->butterfly && climbs_by_topology(group);
+    if (hd_group_climbs(group, group->n)) {
+        group->arrives_by[1][0] = group->arrives_by[1][1] = HD_ARRIVAL_BUTTERFLY;
+    } else if (group->steps_by) {
+        group->arrives_by[1][0] = HD_ARRIVAL_BUTTERFLY;
+    }
 }
 
 ucc_status_t hd_group_seal(hd_group_t *group) {

@@ -331,6 +331,11 @@ ucc_status_t hd_relay_data(hd_op_t *op, const void **data);
 /* I have the data: hands it on. */
 ucc_status_t hd_relay(hd_op_t *op, const void *data);
 
+/* --- group.c ---------------------------------------------------------------------------------- */
+
+/* Do n members meet in a butterfly by number, where all wait for all? */
+bool hd_group_climbs(const hd_group_t *group, uint32_t n);
+
 /* --- butterfly.c ------------------------------------------------------------------------------ */
 
 /* Does as many steps as what is there allows. NULL: all; else the word that the next one needs to

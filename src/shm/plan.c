@@ -87,6 +87,7 @@ typedef struct facts {
     const hd_coll_t *coll;
     uint8_t type;
     uint32_t me, n;
+    bool of_set; /* the board is an active set's */
     bool flat;   /* the board has no tree */
     bool few;    /* flat, and one block of a reduction */
     bool relays; /* of a bcast: the board's tree has lines of release, and members to write them */
@@ -105,6 +106,7 @@ static KNOWN_TYPE facts_t facts_of(uint8_t type, const hd_group_t *group, const 
     const hd_coll_t *coll = &hd_coll[type];
     facts_t f = {
         .group = group, .call = call, .coll = coll, .type = type, .me = place->me, .n = place->n};
+    f.of_set = place->of_set;
     f.flat = place->of_set ? hd_plan_is_flat(group, place->n) : !group->canonical;
     f.few = f.flat && place->n <= HD_REDUCE_BLOCK;
     f.relays = coll->bcast && has_relays(group, place);
@@ -257,13 +259,20 @@ const char *hd_stores_name(uint8_t stores) {
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-/* Apart, so that few members' v types, which are planned at each post, pay nothing for it. */
-static __attribute__((noinline)) uint8_t arrival_of_many(const hd_group_t *group, bool all_wait) {
-    return group->arrives_by[all_wait];
+/* set: how many members an active set has, or 0. Apart, so that few members' v types, which are
+ * planned at each post, pay nothing for it. */
+static __attribute__((noinline)) uint8_t arrival_of_many(const hd_group_t *group, uint32_t set,
+                                                         bool all_wait, bool reducing) {
+    if (set && all_wait && group->butterfly) {
+        return hd_group_climbs(group, set) ? HD_ARRIVAL_BUTTERFLY : HD_ARRIVAL_STATIC;
+    }
+    return group->arrives_by[all_wait][reducing];
 }
 
-static uint8_t arrival_of(const facts_t *f, bool all_wait) {
-    return f->flat ? HD_ARRIVAL_FLAT : arrival_of_many(f->group, all_wait);
+/* reducing: what arrives is combined with it. */
+static uint8_t arrival_of(const facts_t *f, bool all_wait, bool reducing) {
+    return f->flat ? HD_ARRIVAL_FLAT
+                   : arrival_of_many(f->group, f->of_set ? f->n : 0, all_wait, reducing);
 }
 
 /* Apart from all that is compiled for a type. row NULL: the collective's. */
@@ -274,7 +283,7 @@ static __attribute__((noinline)) hd_plan_t plan_of_engine(const hd_group_t *grou
     facts_t f = facts_of(call->type, group, call, place);
     row = row ? row : row_of(&f);
     hd_plan_t plan = {.path = HD_PATH_ENGINE,
-                      .arrival = arrival_of(&f, true),
+                      .arrival = arrival_of(&f, true, false),
                       .all_wait = true,
                       .regime = HD_REGIME_DIRECT,
                       .data = HD_REGIME_DIRECT};
@@ -284,7 +293,7 @@ static __attribute__((noinline)) hd_plan_t plan_of_engine(const hd_group_t *grou
 
 static void take_tree(const facts_t *f, hd_plan_t *plan, bool all_wait) {
     plan->path = f->flat ? HD_PATH_LANES : HD_PATH_TREE;
-    plan->arrival = arrival_of(f, all_wait);
+    plan->arrival = arrival_of(f, all_wait, f->coll->reducing);
     plan->all_wait = all_wait;
 }
 
@@ -328,7 +337,7 @@ static hd_plan_t plan_mixed(const hd_group_t *group, const hd_call_t *call,
     if (group->two_sided || (f.coll->pairwise && call->in_place)) {
         return plan_of_engine(group, call, place, NULL);
     }
-    hd_plan_t plan = {.path = HD_PATH_MIXED, .arrival = arrival_of(&f, false)};
+    hd_plan_t plan = {.path = HD_PATH_MIXED, .arrival = arrival_of(&f, false, false)};
     cut_work(&f, row_of(&f), &plan);
     plan_own_part(call->type, group, call, f.n, f.me, &plan);
     return plan;
@@ -390,7 +399,7 @@ static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group
     hd_plan_t plan = {.path = HD_PATH_LANES, .data = (uint8_t)regime};
     if (f.relays) {
         plan.path = HD_PATH_TREE;
-        plan.arrival = arrival_of(&f, false);
+        plan.arrival = arrival_of(&f, false, false);
     } else if (f.coll->reducing && !f.coll->prefix) {
         f.flat = f.flat || (type != HD_REDUCE && type != HD_ALLREDUCE); /* others are, here */
         take_tree(&f, &plan, f.coll->all_wait);
@@ -411,7 +420,7 @@ static KNOWN_TYPE hd_plan_t plan_with_data(uint8_t type, const hd_group_t *group
 hd_plan_t hd_plan_of_device(const hd_op_t *op, const hd_work_row_t *row) {
     facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
     return (hd_plan_t){.path = HD_PATH_DEVICE,
-                       .arrival = arrival_of(&f, false),
+                       .arrival = arrival_of(&f, false, false),
                        .all_wait = true,
                        .regime = HD_REGIME_DIRECT,
                        .data = HD_REGIME_DIRECT,
@@ -486,7 +495,7 @@ hd_plan_t hd_plan_of_outer(const hd_op_t *op, bool reduces, bool brings, bool al
     hd_regime_t regime = reduces ? HD_REGIME_INLINE : HD_REGIME_NONE;
     hd_regime_t data = brings ? hd_plan_release(op->call.bytes) : HD_REGIME_NONE;
     return (hd_plan_t){.path = HD_PATH_TREE,
-                       .arrival = arrival_of(&f, false),
+                       .arrival = arrival_of(&f, false, false),
                        .all_wait = all_wait,
                        .regime = (uint8_t)regime,
                        .data = (uint8_t)data};
@@ -503,7 +512,7 @@ hd_plan_t hd_plan_of_outer_giving(const hd_op_t *op, size_t bytes, bool all_wait
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {
     hd_plan_t plan = plan_of_engine(op->group, &op->call, &op->place, row);
     facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
-    plan.arrival = arrival_of(&f, false);
+    plan.arrival = arrival_of(&f, false, false);
     plan.slices = row->slices ? row->slices(op) : 0;
     return plan;
 }

@@ -80,7 +80,8 @@ enum {
     HD_LINE_DATA = 56,     /* data bytes in a line of the LINES regime */
     HD_RESULT_MAX = 48,    /* payload bytes of a block record and of the result line */
     HD_STEPS_MOST = 8,     /* of a butterfly */
-    HD_STEPS_AT_ONCE = 2   /* so many blocks of it may be combined by each member */
+    HD_STEPS_AT_ONCE = 2,  /* so many blocks of it may be combined by each member */
+    HD_STEP_READERS = 32   /* of one record, at most */
 };
 
 /* What a DIRECT member lets its peers work on. call is read only after a successful claim. */
@@ -162,8 +163,8 @@ struct hd_member {
 };
 
 /* A block's line of release (core/tree.h): what came down from the origin. Written by the block's
- * first endpoint, read by those to whom hd_tree_release names it. Or one step's record of one member
- * (butterfly.c). */
+ * first endpoint, read by those to whom hd_tree_release names it. Or one step's record of one
+ * member (butterfly.c). */
 typedef struct hd_release {
     alignas(HD_LINE) _Atomic uint64_t seq; /* k once written */
     int32_t status;
@@ -432,13 +433,14 @@ struct hd_group {
     uint32_t staged_max;  /* up to which it is used: direct_above if everybody has a processor */
     size_t direct_above;
     size_t chunk;
-    size_t streaming_min;  /* bytes an endpoint receives from which stores go past the caches */
-    bool dedicated;        /* every endpoint is held on a processor of its own */
-    bool check;            /* CHECK: operations without data take part, too */
-    bool two_sided;        /* SYNC or CHECK: every operation is entered and left by all together */
-    bool static_arrival;   /* fixed combiners instead of last arrivers: everybody has a processor */
-    bool butterfly;        /* and none at all, where all wait for all (butterfly.c) */
-    uint8_t arrives_by[2]; /* hd_arrival_t, beyond few members; [1]: where all wait for all */
+    size_t streaming_min; /* bytes an endpoint receives from which stores go past the caches */
+    bool dedicated;       /* every endpoint is held on a processor of its own */
+    bool check;           /* CHECK: operations without data take part, too */
+    bool two_sided;       /* SYNC or CHECK: every operation is entered and left by all together */
+    bool static_arrival;  /* fixed combiners instead of last arrivers: everybody has a processor */
+    bool butterfly;       /* and none at all, where all wait for all (butterfly.c) */
+    /* hd_arrival_t, beyond few members: [1]: where all wait for all; [1][1]: and reduce */
+    uint8_t arrives_by[2][2];
     uint8_t steps_by;      /* see hd_board_t */
     bool at_once;          /* so do those of its boards that have few members */
     uint32_t slices;       /* see hd_board_slices */

@@ -339,6 +339,36 @@ Test(tree, a_release_crosses_a_border_once_per_domain_behind_it) {
     free(loc);
 }
 
+Test(tree, readers_of_a_step_are_counted_with_and_without_the_tree) {
+    hd_tree_t *tree;
+    for (uint32_t n = 1; n < 1200; n++) {
+        cr_assert_eq(hd_tree_by_number(n, &tree), UCC_OK);
+        cr_assert_eq(hd_tree_readers(tree), hd_tree_readers_by_number(n), "%u", n);
+        hd_tree_destroy(tree);
+    }
+    cr_assert_eq(hd_tree_readers_by_number(8), 7);
+    cr_assert_eq(hd_tree_readers_by_number(64), 7);
+    cr_assert_eq(hd_tree_readers_by_number(65), 64, "all others read the last one");
+    cr_assert_eq(hd_tree_readers_by_number(449), 448);
+}
+
+/* Of 65, the blocks of the tree that follows the machine are about equal. */
+Test(tree, the_tree_of_fewer_readers_is_climbed_sooner) {
+    hd_topo_t *topo;
+    hd_tree_t *even, *by_number;
+    enum { N_ALL = 65 };
+    cr_assert_eq(hd_topo_create("core:80 pu:1", &topo), UCC_OK);
+    hd_locality_t *loc = place_all(topo, N_ALL);
+    cr_assert_eq(hd_tree_by_topology(N_ALL, loc, HD_TREE_FANIN, &even), UCC_OK);
+    cr_assert_eq(hd_tree_by_number(N_ALL, &by_number), UCC_OK);
+    cr_assert_leq(hd_tree_readers(even), 8);
+    cr_assert_lt(hd_tree_climb(even, loc), hd_tree_climb(by_number, loc));
+    hd_tree_destroy(even);
+    hd_tree_destroy(by_number);
+    hd_topo_destroy(topo);
+    free(loc);
+}
+
 Test(tree, trees_by_number_have_one_line_for_all) {
     hd_tree_t *tree;
     cr_assert_eq(hd_tree_by_number(300, &tree), UCC_OK);

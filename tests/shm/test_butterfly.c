@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <heddle/heddle.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,39 @@ Test(butterfly, each_level_takes_each_endpoint_one_look) {
         must(ucc_collective_finalize(crew.request[i]), "finalize");
     }
     dismiss(&crew);
+}
+
+/* --- teams that form -------------------------------------------------------------------------- */
+
+enum { EAGER = 12 };
+
+static heddle_group_t *forming;
+
+static void *join_and_meet(void *number) {
+    heddle_ep_t *ep;
+    must(heddle_join(forming, (uint32_t)(uintptr_t)number, &ep), "heddle_join");
+    for (int i = 0; i < 3; i++) {
+        must(heddle_barrier(ep), "heddle_barrier");
+    }
+    must(heddle_leave(ep), "heddle_leave");
+    return NULL;
+}
+
+/* Whoever joins last makes the steps, while others have posted. */
+Test(butterfly, endpoints_may_post_while_the_last_one_joins) {
+    setenv("HEDDLE_ARRIVAL", "butterfly", 1);
+    for (int team = 0; team < 50; team++) {
+        pthread_t thread[EAGER];
+        heddle_group_params_t params = {.endpoints = EAGER};
+        must(heddle_group_create(&params, &forming), "heddle_group_create");
+        for (uintptr_t i = 0; i < EAGER; i++) {
+            cr_assert_eq(pthread_create(&thread[i], NULL, join_and_meet, (void *)i), 0);
+        }
+        for (int i = 0; i < EAGER; i++) {
+            pthread_join(thread[i], NULL);
+        }
+        must(heddle_group_destroy(forming), "heddle_group_destroy");
+    }
 }
 
 /* --- what comes of it ------------------------------------------------------------------------- */

@@ -158,7 +158,7 @@ static void check_arrival(const run_t *r, uint32_t i) {
         bool is_fixed = plan->arrival == HD_ARRIVAL_STATIC || plan->arrival == HD_ARRIVAL_BUTTERFLY;
         cr_assert_eq(is_fixed, r->group->static_arrival, "%s", r->what);
         cr_assert_eq(plan->arrival == HD_ARRIVAL_BUTTERFLY, r->group->butterfly && plan->all_wait,
-                     "%s", r->what);
+                     "%s", r->what); /* of the rows' numbers, all climb */
     }
 }
 
