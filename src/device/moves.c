@@ -135,7 +135,7 @@ static bool note_copied(sorter_t *s, const hd_device_move_t *move, int owner) {
 
 static void sort(void *arg, const hd_device_move_t *move) {
     sorter_t *s = arg;
-    int owner = owner_of(s, move), from, to;
+    int owner = owner_of(s, move), from = owner, to = owner;
     bool peers = is_copy(s, move, &from, &to), copies = peers && note_copied(s, move, owner);
     if (!hd_device_is_mine(s->v, owner)) {
         return;

@@ -66,6 +66,14 @@ static ucc_status_t wait_for_vector_apart(hd_op_t *op) {
     return wait_for_mixed(op, hd_far_step);
 }
 
+/* By the root of a scatterv, all of whose data goes out with its lane. */
+static ucc_status_t publish_all(hd_op_t *op) {
+    op->wait = hd_arrive_done;
+    op->exposed = false;
+    ucc_status_t status = hd_lane_publish_blocks(op, op->call.element, UINT32_MAX);
+    return status == UCC_OK ? take_own(op, true) : status;
+}
+
 /* `wait`: how all but the root do; `expose`, `directly`: what the root does if its blocks are
  * large, and how it waits. */
 static inline __attribute__((always_inline)) ucc_status_t
@@ -82,12 +90,7 @@ start_mixed(hd_op_t *op, ucc_status_t registered, ucc_status_t (*wait)(hd_op_t *
         op->wait = directly;
         status = expose(op);
     } else {
-        op->wait = hd_arrive_done;
-        op->exposed = false; /* all data goes out with the lane */
-        status = hd_lane_publish_blocks(op, op->call.element, UINT32_MAX);
-        if (status == UCC_OK) {
-            status = take_own(op, true);
-        }
+        status = publish_all(op);
     }
     if (status == UCC_OK) {
         hd_arrive(op, false);
@@ -98,6 +101,15 @@ start_mixed(hd_op_t *op, ucc_status_t registered, ucc_status_t (*wait)(hd_op_t *
 ucc_status_t hd_scatterv_start(hd_op_t *op) {
     if (op->plan.path == HD_PATH_ENGINE) {
         return hd_engine_start(op, op->call.src, op->call.dst);
+    }
+    if (op->call.is_root && op->plan.regime != HD_REGIME_DIRECT) {
+        /* the engine has no work in this exchange, of which nobody else has data: it need not know
+         * of the root */
+        ucc_status_t status = publish_all(op);
+        if (status == UCC_OK) {
+            hd_arrive(op, false);
+        }
+        return status;
     }
     return start_mixed(op, hd_engine_register(op, op->call.src, op->call.dst), wait_for_vector,
                        hd_lane_expose, hd_engine_step);
