@@ -16,7 +16,7 @@
 
 enum { BLOCKING_LOOKS = 2000, POST_LOOKS = 512, LONGEST_PENALTY = 1023 };
 
-static bool is_ordinary(const ucc_team_h team) {
+static inline __attribute__((always_inline)) bool is_ordinary(const ucc_team_h team) {
     return hd_group_poisoned(team->group) == UCC_OK && !hd_trace_is_on() &&
            !hd_trace_logs_calls(HD_LOG_INFO) &&
            !hd_idle_is_crowded(&team->contexts[0]->runner.idle);

@@ -156,10 +156,9 @@ uint64_t hd_express_end(const hd_place_t *at, uint64_t k) {
 static inline __attribute__((always_inline)) uint64_t
 barrier(const hd_place_t *at, const hd_call_t *call, uint32_t looks) {
     uint64_t k = publish(at, call, NULL, 0);
-    if (!k || !look_at_all(at, call, 0, k, looks)) {
-        return k;
-    }
-    return end(at, k, true);
+    bool there = at->n == 2 ? k && look(at, call, 1 - at->me, k, looks) /* without loops */
+                            : k && look_at_all(at, call, 0, k, looks);
+    return there ? end(at, k, true) : k;
 }
 
 static inline __attribute__((always_inline)) uint64_t
@@ -202,7 +201,10 @@ allreduce(const hd_place_t *at, const hd_call_t *call, const void *src, void *ds
     const hd_reducer_t *reducer = &call->reducer;
     uint32_t n = at->n;
     uint64_t k = publish(at, call, src, call->bytes);
-    if (!k || !look_at_all(at, call, call->bytes, k, looks)) {
+    bool there = n == 2 && !in_lines(call->bytes)
+                     ? k && look(at, call, 1 - at->me, k, looks) /* without loops */
+                     : k && look_at_all(at, call, call->bytes, k, looks);
+    if (!there) {
         return k;
     }
     if (n == 1) {
@@ -216,8 +218,12 @@ allreduce(const hd_place_t *at, const hd_call_t *call, const void *src, void *ds
         (void)hd_reduce_lanes(at->board, at->me, k, reducer, src, 0, dst, call->count);
         return end(at, k, true);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        operand[i] = hd_board_lane(at->board, i, k)->payload;
+    if (n == 2) {
+        operand[1 - at->me] = hd_board_lane(at->board, 1 - at->me, k)->payload;
+    } else {
+        for (uint32_t i = 0; i < n; i++) {
+            operand[i] = hd_board_lane(at->board, i, k)->payload;
+        }
     }
     operand[at->me] = src; /* not my lane: see types.h */
     reducer->root(n, operand, dst, call->count * reducer->scalars, n);
