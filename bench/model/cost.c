@@ -86,17 +86,6 @@ static path_t arrive(const hd_group_t *group, const hd_tree_t *tree, cost_t *cos
 
 /* --- butterfly -------------------------------------------------------------------------------- */
 
-/* Which member's record of its block, of the items of a level, one at `position` reads of `item`;
- * it lies in item `own` itself. As in shm/butterfly.c. */
-static uint32_t source_of(const hd_tree_t *tree, uint32_t level, uint32_t position, uint32_t own,
-                          uint32_t item) {
-    if (level == 0) {
-        return tree->order[item];
-    }
-    const uint32_t *start = tree->level[level - 1].start;
-    return tree->order[start[item] + (position - start[own]) % (start[item + 1] - start[item])];
-}
-
 typedef void (*visit_fn)(void *context, uint32_t reader, uint32_t source, uint32_t more);
 
 /* All reads of one level. holder: by position, the item of this level that it lies in. */
@@ -108,7 +97,7 @@ static void visit_level(const hd_tree_t *tree, uint32_t level, const uint32_t *h
         for (uint32_t p = at->start[b]; p < at->start[b + 1]; p++) {
             for (uint32_t item = first; item < end; item++) {
                 if (item != holder[p]) {
-                    visit(context, tree->order[p], source_of(tree, level, p, holder[p], item),
+                    visit(context, tree->order[p], hd_tree_source(tree, level, p, holder[p], item),
                           end - first - 2);
                 }
             }

@@ -19,14 +19,14 @@
  *     transfers on the path <= 8 + 2/3 log2 n          readers of a line <= 64 + 8 log2 n
  *
  * Across packages, of which P are used, by trees: barrier P - 1 up and P - 1 down, bcast P - 1
- * down, allreduce P - 1 down. Up, an allreduce must bring the operands together in the canonical order,
- * which no machine shapes: P - 1 where every package holds exactly one operand of each block that
- * spans packages (64 endpoints each, say); elsewhere one transfer for each operand, of an endpoint
- * or of a block, that its combiner finds in another package. --check demands P - 1 there, too: it
- * is what is wanted. --check-growth demands what follows from numbers along the machine: a border
- * lies within at most one block of each level, which has at most 7 operands behind it, so at most 7
- * (P - 1) per level. In a butterfly every endpoint looks at another package itself, and nobody at
- * all of it: the times tell that this is worth it.
+ * down, allreduce P - 1 down. Up, an allreduce must bring the operands together in the canonical
+ * order, which no machine shapes: P - 1 where every package holds exactly one operand of each block
+ * that spans packages (64 endpoints each, say); elsewhere one transfer for each operand, of an
+ * endpoint or of a block, that its combiner finds in another package. --check demands P - 1 there,
+ * too: it is what is wanted. --check-growth demands what follows from numbers along the machine: a
+ * border lies within at most one block of each level, which has at most 7 operands behind it, so at
+ * most 7 (P - 1) per level. In a butterfly every endpoint looks at another package itself, and
+ * nobody at all of it: the times tell that this is worth it.
  */
 #include "model.h"
 

@@ -106,6 +106,18 @@ typedef struct hd_tree_release {
 /* The part of endpoint `me` when `origin` releases. Both < n_endpoints. */
 hd_tree_release_t hd_tree_release(const hd_tree_t *tree, uint32_t me, uint32_t origin);
 
+/* Where each endpoint combines all blocks above it itself: whose part of an item of a level an
+ * endpoint reads that stands at `position` in the tree's order, and lies in item `own` of the same
+ * block: of the endpoints of that item the one that stands where it stands in its own. */
+static inline uint32_t hd_tree_source(const hd_tree_t *tree, uint32_t level, uint32_t position,
+                                      uint32_t own, uint32_t item) {
+    if (level == 0) {
+        return tree->order[item];
+    }
+    const uint32_t *start = tree->level[level - 1].start;
+    return tree->order[start[item] + (position - start[own]) % (start[item + 1] - start[item])];
+}
+
 static inline uint32_t hd_tree_slot(const hd_tree_t *tree, uint32_t level, uint32_t block) {
     return tree->level[level].first_slot + block;
 }

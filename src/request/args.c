@@ -255,8 +255,8 @@ static ucc_status_t choose_one_sided(hd_request_t *r) {
 /* op->prepare of v types. Their counts and displacements are the client's until the post, and again
  * from completion on: what init summed may be out of date at the post. So before every launch the
  * call's buffers are worked out again, by the same function as at init (hd_prepare), and nothing is
- * staged, registered, signed or sent to other processes by old totals. A blocking call that only has
- * to lay them out needs none of this: nobody changes its counts between the two. */
+ * staged, registered, signed or sent to other processes by old totals. A blocking call that only
+ * has to lay them out needs none of this: nobody changes its counts between the two. */
 static ucc_status_t recount(hd_op_t *op) {
     return hd_prepare((hd_request_t *)op);
 }

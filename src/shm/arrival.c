@@ -57,23 +57,12 @@ static hd_block_t *block_at(const hd_op_t *op, uint32_t level, uint32_t b) {
 }
 
 /* Operand i of a block: a lane at level 0, a block of the level below elsewhere. */
-typedef struct operand {
-    uint32_t signature;
-    int32_t status;
-    const uint8_t *payload;
-} operand_t;
-
-static operand_t operand_of(const hd_op_t *op, uint32_t level, uint32_t position) {
+static hd_operand_t operand_of(const hd_op_t *op, uint32_t level, uint32_t position) {
     if (level == 0) {
-        uint32_t i = op_tree(op)->order[position];
-        if (i == op->place.me) { /* the payload is looked at only by reductions */
-            return (operand_t){op->call.signature, UCC_OK, hd_call_operand(&op->call)};
-        }
-        const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
-        return (operand_t){lane->signature, UCC_OK, lane->payload};
+        return hd_operand_of_lane(op, op_tree(op)->order[position]);
     }
     const hd_block_t *below = block_at(op, level - 1, position);
-    return (operand_t){below->signature, below->status, below->payload};
+    return (hd_operand_t){below->signature, below->status, below->payload};
 }
 
 /* All operands of block b of this level are there: folds them into the block's record. */
@@ -86,7 +75,7 @@ static void combine(hd_op_t *op, uint32_t level, uint32_t b) {
     block->signature = op->call.signature;
     block->status = UCC_OK;
     for (uint32_t i = 0; i < size; i++) {
-        operand_t from = operand_of(op, level, at->first[b] + i);
+        hd_operand_t from = operand_of(op, level, at->first[b] + i);
         if (from.status != UCC_OK || from.signature != op->call.signature) {
             block->status = from.status != UCC_OK ? from.status : UCC_ERR_INVALID_PARAM;
         }

@@ -64,16 +64,7 @@ static void next_step(step_t *step) {
 
 /* Which member's lane, or record of the level below, is read for that item. */
 static uint32_t source_of(const step_t *step, uint32_t item) {
-    const hd_tree_t *tree = op_tree(step->op);
-    if (step->level == 0) {
-        return tree->order[item];
-    }
-    const uint32_t *start = tree->level[step->level - 1].start;
-    if (item == step->own) {
-        return step->i;
-    }
-    uint32_t size = start[item + 1] - start[item];
-    return tree->order[start[item] + (step->position - start[step->own]) % size];
+    return hd_tree_source(op_tree(step->op), step->level, step->position, step->own, item);
 }
 
 /* The word that is k when that item may be read. */
@@ -84,41 +75,36 @@ static const _Atomic uint64_t *word_of(const step_t *step, uint32_t item) {
                             : &record_of(op, i, step->level - 1)->seq;
 }
 
-/* Of this block all but the member's own is there; else the first word that is not k yet. */
-static const _Atomic uint64_t *missing_of(const step_t *step) {
+/* The first item of this block, other than the member's own, that is not there yet; the last one
+ * plus 1: all are. */
+static uint32_t missing_item(const step_t *step) {
     const hd_tree_level_t *level = &op_tree(step->op)->level[step->level];
-    for (uint32_t item = level->first[step->block]; item < level->first[step->block + 1]; item++) {
-        if (item != step->own) {
-            const _Atomic uint64_t *word = word_of(step, item);
-            /* acquire: pairs with the release of a lane, and with that in hd_butterfly_go */
-            if (atomic_load_explicit(word, memory_order_acquire) != step->op->place.k) {
-                return word;
-            }
-        }
+    uint32_t item = level->first[step->block], end = level->first[step->block + 1];
+    /* acquire: pairs with the release of a lane, and with that in hd_butterfly_go */
+    while (item < end &&
+           (item == step->own ||
+            atomic_load_explicit(word_of(step, item), memory_order_acquire) == step->op->place.k)) {
+        item++;
     }
-    return NULL;
+    return item;
 }
 
-typedef struct operand {
-    uint32_t signature;
-    int32_t status;
-    const void *payload;
-} operand_t;
-
-static operand_t operand_of_lane(const hd_op_t *op, uint32_t i) {
-    if (i == op->place.me) { /* the payload is looked at by reductions only */
-        return (operand_t){op->call.signature, UCC_OK, hd_call_operand(&op->call)};
-    }
-    const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
-    return (operand_t){lane->signature, UCC_OK, lane->payload};
+static bool is_end(const step_t *step, uint32_t item) {
+    return item == op_tree(step->op)->level[step->level].first[step->block + 1];
 }
 
-static operand_t operand_of_record(const hd_release_t *record) {
-    return (operand_t){record->signature, record->status, record->payload};
+/* Of this block all is there; else the first word that is not k yet. */
+static const _Atomic uint64_t *missing_of(const step_t *step) {
+    uint32_t item = missing_item(step);
+    return is_end(step, item) ? NULL : word_of(step, item);
+}
+
+static hd_operand_t operand_of_record(const hd_release_t *record) {
+    return (hd_operand_t){record->signature, record->status, record->payload};
 }
 
 /* top: of all. */
-static void fold(const hd_op_t *op, uint32_t n, const operand_t *from, bool top,
+static void fold(const hd_op_t *op, uint32_t n, const hd_operand_t *from, bool top,
                  hd_release_t *into) {
     const void *payload[HD_REDUCE_BLOCK];
     hd_assert_le(n, HD_REDUCE_BLOCK);
@@ -141,11 +127,11 @@ static void combine(const step_t *step) {
     const hd_op_t *op = step->op;
     const hd_tree_level_t *level = &op_tree(op)->level[step->level];
     uint32_t first = level->first[step->block], n = level->first[step->block + 1] - first;
-    operand_t from[HD_REDUCE_BLOCK];
+    hd_operand_t from[HD_REDUCE_BLOCK];
     hd_assert_le(n, HD_REDUCE_BLOCK);
     for (uint32_t j = 0; j < n; j++) {
         uint32_t i = source_of(step, first + j);
-        from[j] = step->level == 0 ? operand_of_lane(op, i)
+        from[j] = step->level == 0 ? hd_operand_of_lane(op, i)
                                    : operand_of_record(record_of(op, i, step->level - 1));
     }
     fold(op, n, from, level->n_blocks == 1, record_of(op, step->i, step->level));
@@ -167,7 +153,7 @@ static void end(hd_op_t *op) {
 static const _Atomic uint64_t *go_at_once(hd_op_t *op) {
     const hd_tree_t *tree = op_tree(op);
     const hd_tree_level_t *level = &tree->level[0];
-    operand_t from[HD_REDUCE_BLOCK];
+    hd_operand_t from[HD_REDUCE_BLOCK];
     hd_release_t part[HD_STEPS_AT_ONCE];
     hd_assert_le(level->n_blocks, HD_STEPS_AT_ONCE);
     for (uint32_t i = 0; i < op->place.n; i++) {
@@ -179,7 +165,7 @@ static const _Atomic uint64_t *go_at_once(hd_op_t *op) {
     for (uint32_t b = 0; b < level->n_blocks; b++) {
         uint32_t first = level->first[b], n = level->first[b + 1] - first;
         for (uint32_t j = 0; j < n; j++) {
-            from[j] = operand_of_lane(op, tree->order[first + j]);
+            from[j] = hd_operand_of_lane(op, tree->order[first + j]);
         }
         fold(op, n, from, false, &part[b]);
     }
@@ -243,19 +229,6 @@ static bool find_step(const hd_op_t *op, uint32_t i, step_t *step) {
     return step->level < last;
 }
 
-/* The first item of this block whose record is not there; the last one plus 1: all are. */
-static uint32_t missing_item(const step_t *step) {
-    const hd_tree_level_t *level = &op_tree(step->op)->level[step->level];
-    uint32_t item = level->first[step->block], end = level->first[step->block + 1];
-    /* acquire: likewise */
-    while (item < end &&
-           (item == step->own ||
-            atomic_load_explicit(word_of(step, item), memory_order_acquire) == step->op->place.k)) {
-        item++;
-    }
-    return item;
-}
-
 /* Goes from who is waited for to whom that one waits for, until one has all that it needs: each has
  * come less far than the one before. */
 bool hd_butterfly_owes(const hd_op_t *op, uint32_t i) {
@@ -268,7 +241,7 @@ bool hd_butterfly_owes(const hd_op_t *op, uint32_t i) {
     }
     while (step.level > 0) {
         uint32_t item = missing_item(&step), level = step.level;
-        if (item == op_tree(op)->level[level].first[step.block + 1]) {
+        if (is_end(&step, item)) {
             return false;
         }
         uint32_t source = source_of(&step, item);

@@ -299,6 +299,22 @@ void hd_births_init(hd_births_t *births);
 static inline bool hd_op_is_flat(const hd_op_t *op) {
     return op->place.board->tree[0] == NULL;
 }
+/* What a member brings to a block, or a block to the one above. */
+typedef struct hd_operand {
+    uint32_t signature;
+    int32_t status;
+    const uint8_t *payload; /* looked at by reductions only */
+} hd_operand_t;
+
+/* Of member i, whose lane is there, or is mine. */
+static inline hd_operand_t hd_operand_of_lane(const hd_op_t *op, uint32_t i) {
+    if (i == op->place.me) {
+        return (hd_operand_t){op->call.signature, UCC_OK, hd_call_operand(&op->call)};
+    }
+    const hd_lane_t *lane = hd_board_lane(op->place.board, i, op->place.k);
+    return (hd_operand_t){lane->signature, UCC_OK, lane->payload};
+}
+
 /* After publishing, beyond FLAT_MAX members: enters the arrival tree. reducing: combine inline
  * payloads with op->call.reducer in canonical order. Which = 0 canonical, 1 topology. */
 void hd_arrive(hd_op_t *op, bool reducing);

@@ -281,9 +281,10 @@ static __attribute__((noinline)) hd_plan_t plan_of_engine(const hd_group_t *grou
                                                           const hd_place_t *place,
                                                           const hd_work_row_t *row) {
     facts_t f = facts_of(call->type, group, call, place);
+    bool meets = !row; /* an outer stage's work begins when that lets it */
     row = row ? row : row_of(&f);
     hd_plan_t plan = {.path = HD_PATH_ENGINE,
-                      .arrival = arrival_of(&f, true, false),
+                      .arrival = arrival_of(&f, meets, false),
                       .all_wait = true,
                       .regime = HD_REGIME_DIRECT,
                       .data = HD_REGIME_DIRECT};
@@ -511,8 +512,6 @@ hd_plan_t hd_plan_of_outer_giving(const hd_op_t *op, size_t bytes, bool all_wait
 
 hd_plan_t hd_plan_of_outer_work(const hd_op_t *op, const hd_work_row_t *row) {
     hd_plan_t plan = plan_of_engine(op->group, &op->call, &op->place, row);
-    facts_t f = facts_of(op->call.type, op->group, &op->call, &op->place);
-    plan.arrival = arrival_of(&f, false, false);
     plan.slices = row->slices ? row->slices(op) : 0;
     return plan;
 }

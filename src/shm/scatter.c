@@ -71,7 +71,13 @@ static ucc_status_t publish_all(hd_op_t *op) {
     op->wait = hd_arrive_done;
     op->exposed = false;
     ucc_status_t status = hd_lane_publish_blocks(op, op->call.element, UINT32_MAX);
-    return status == UCC_OK ? take_own(op, true) : status;
+    if (status == UCC_OK) {
+        status = take_own(op, true);
+    }
+    if (status == UCC_OK) {
+        hd_arrive(op, false);
+    }
+    return status;
 }
 
 /* `wait`: how all but the root do; `expose`, `directly`: what the root does if its blocks are
@@ -90,7 +96,7 @@ start_mixed(hd_op_t *op, ucc_status_t registered, ucc_status_t (*wait)(hd_op_t *
         op->wait = directly;
         status = expose(op);
     } else {
-        status = publish_all(op);
+        return publish_all(op);
     }
     if (status == UCC_OK) {
         hd_arrive(op, false);
@@ -105,11 +111,7 @@ ucc_status_t hd_scatterv_start(hd_op_t *op) {
     if (op->call.is_root && op->plan.regime != HD_REGIME_DIRECT) {
         /* the engine has no work in this exchange, of which nobody else has data: it need not know
          * of the root */
-        ucc_status_t status = publish_all(op);
-        if (status == UCC_OK) {
-            hd_arrive(op, false);
-        }
-        return status;
+        return publish_all(op);
     }
     return start_mixed(op, hd_engine_register(op, op->call.src, op->call.dst), wait_for_vector,
                        hd_lane_expose, hd_engine_step);

@@ -3,8 +3,8 @@
  * release are used again as early as the flow control allows. Every byte is verified.
  *
  * Each machine is an hwloc description in a child process; endpoints say that they are held on it,
- * along it or across it, and arrival is static; or a butterfly, where all wait for all, whose records
- * are used again likewise.
+ * along it or across it, and arrival is static; or a butterfly, where all wait for all, whose
+ * records are used again likewise.
  */
 #include "stress.h"
 
