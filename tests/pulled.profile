@@ -1,4 +1,4 @@
-heddle profile 2
+heddle profile 3
 machine none: all is pulled
 each pushed 1000 1000 1000 1000
 each pulled 1 1 1 1
@@ -7,3 +7,7 @@ same pulled 1 1 1 1
 far windows 1000 1000 1000 1000
 far long windows 900 900 900 900
 far kernel 1 1 1 1
+copied plainly 1000 1000 1000 1000
+copied string 10 1000 1000 1000
+copied streaming 1000 1 1 1
+copied pages 1000 1 2 2

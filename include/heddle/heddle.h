@@ -720,7 +720,7 @@ typedef enum {
 
 /** Measures this machine's profile, which says how its cores exchange large data, with two threads
  *  on two cores, and writes it to a file. HEDDLE_PROFILE=PATH then has teams use it; without it
- *  the library has its own, built in or measured in 40 ms (docs/performance.md). The machine should
+ *  the library has its own, built in or measured in 45 ms (docs/performance.md). The machine should
  *  be quiet meanwhile.
  *  @param [in]  path     of the file, which is replaced as a whole; with a slash, HEDDLE_PROFILE
  *                        takes it for a path

@@ -69,8 +69,10 @@ static void print_plan(FILE *out, const hd_plan_t *plan) {
         used += snprintf(text + used, sizeof(text) - (size_t)used, " %zu%s",
                          kib ? plan->window / 1024 : plan->window, kib ? "K" : "");
     }
-    static const char mark[] = {
-        [HD_STORES_PLAIN] = ' ', [HD_STORES_STRING] = '=', [HD_STORES_STREAMING] = '>'};
+    static const char mark[] = {[HD_STORES_PLAIN] = ' ',
+                                [HD_STORES_STRING] = '=',
+                                [HD_STORES_STREAMING] = '>',
+                                [HD_STORES_PAGES] = '>'};
     fprintf(out, "%12s%c", text, plan->slices ? mark[plan->stores] : plan->express ? '*' : ' ');
 }
 

@@ -163,7 +163,7 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
          .value = "auto",
          .meaning = "The machine's profile, which says from which size on large data are read by "
                     "who gets them instead of written by who has them. auto: built in, if this "
-                    "machine was measured before; else measured by the first team, in 40 ms, and "
+                    "machine was measured before; else measured by the first team, in 45 ms, and "
                     "kept in the user's cache folder; measure: measured in any case; none: always "
                     "written; or the name of a built-in one (heddle_info --profile), or a file's "
                     "path, with a slash. Results are the same with all of them."},

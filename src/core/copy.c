@@ -135,8 +135,19 @@ TARGET_AVX512 static inline void line_avx512(char *dst, const char *src) {
  */
 #define DEFINE_STREAM(_name, _line, _target)                                                       \
     _target static void _name(char *dst, const char *src, size_t bytes) {                          \
-        size_t at = 0;                                                                             \
-        for (; bytes - at >= WALK; at += WALK) {                                                   \
+        for (size_t at = 0; at < bytes; at += HD_COPY_LINE) {                                      \
+            _line(dst + at, src + at);                                                             \
+        }                                                                                          \
+    }
+
+DEFINE_STREAM(stream_base, line_base, TARGET_BASE)
+DEFINE_STREAM(stream_avx2, line_avx2, TARGET_AVX2)
+DEFINE_STREAM(stream_avx512, line_avx512, TARGET_AVX512)
+
+/* Some lines of each of so many pages in turn. A multiple of WALK. */
+#define DEFINE_PAGES(_name, _line, _target)                                                        \
+    _target static void _name(char *dst, const char *src, size_t bytes) {                          \
+        for (size_t at = 0; at < bytes; at += WALK) {                                              \
             for (size_t turn = at; turn < at + PAGE; turn += TURN) {                               \
                 for (size_t i = turn; i < turn + WALK; i += PAGE) {                                \
                     _line(dst + i, src + i);                                                       \
@@ -146,14 +157,11 @@ TARGET_AVX512 static inline void line_avx512(char *dst, const char *src) {
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
-        for (; at < bytes; at += HD_COPY_LINE) {                                                   \
-            _line(dst + at, src + at);                                                             \
-        }                                                                                          \
     }
 
-DEFINE_STREAM(stream_base, line_base, TARGET_BASE)
-DEFINE_STREAM(stream_avx2, line_avx2, TARGET_AVX2)
-DEFINE_STREAM(stream_avx512, line_avx512, TARGET_AVX512)
+DEFINE_PAGES(pages_base, line_base, TARGET_BASE)
+DEFINE_PAGES(pages_avx2, line_avx2, TARGET_AVX2)
+DEFINE_PAGES(pages_avx512, line_avx512, TARGET_AVX512)
 
 /* To two destinations: some lines of one, then of the other, which the source's lines still in the
  * first cache level serve. */
@@ -188,6 +196,20 @@ static void stream_lines_two(char *dst, char *dst2, const char *src, size_t byte
     }
 }
 
+static void stream_pages(char *dst, const char *src, size_t bytes) {
+    switch (hd_isa()) {
+    case HD_ISA_AVX512:
+        pages_avx512(dst, src, bytes);
+        break;
+    case HD_ISA_AVX2:
+        pages_avx2(dst, src, bytes);
+        break;
+    default:
+        pages_base(dst, src, bytes);
+        break;
+    }
+}
+
 static void stream_lines(char *dst, const char *src, size_t bytes) {
     switch (hd_isa()) {
     case HD_ISA_AVX512:
@@ -212,6 +234,10 @@ static void stream_lines(char *dst, const char *src, size_t bytes) {
     memcpy(dst, src, bytes);
 }
 
+static void stream_pages(char *dst, const char *src, size_t bytes) {
+    memcpy(dst, src, bytes);
+}
+
 static void stream_lines_two(char *dst, char *dst2, const char *src, size_t bytes) {
     memcpy(dst, src, bytes);
     memcpy(dst2, src, bytes);
@@ -221,8 +247,8 @@ static void stream_lines_two(char *dst, char *dst2, const char *src, size_t byte
 
 /* ---- copies ---- */
 
-static void stream(char *dst, const char *src, size_t bytes) {
-    size_t head = hd_copy_gap(dst), lines;
+static void stream(char *dst, const char *src, size_t bytes, hd_stores_t stores) {
+    size_t head = hd_copy_gap(dst), lines, walked;
 
     if (bytes < SHORT) {
         memcpy(dst, src, bytes);
@@ -230,7 +256,9 @@ static void stream(char *dst, const char *src, size_t bytes) {
     }
     memcpy(dst, src, head);
     lines = (bytes - head) / HD_COPY_LINE * HD_COPY_LINE;
-    stream_lines(dst + head, src + head, lines);
+    walked = stores == HD_STORES_PAGES ? lines / WALK * WALK : 0;
+    stream_pages(dst + head, src + head, walked);
+    stream_lines(dst + head + walked, src + head + walked, lines - walked);
     memcpy(dst + head + lines, src + head + lines, bytes - head - lines);
 }
 
@@ -261,8 +289,8 @@ void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores) {
     if (bytes == 0 || dst == src) {
         return;
     }
-    if (stores == HD_STORES_STREAMING) {
-        stream(dst, src, bytes);
+    if (hd_stores_stream(stores)) {
+        stream(dst, src, bytes, stores);
     } else if (is_for_vectors(dst, src, bytes, stores)) {
         copy_vectors(dst, src, bytes);
     } else {
@@ -280,7 +308,7 @@ static size_t filled(const char *dst, size_t end) {
 void hd_copy_stream_window(void *dst, const void *data, size_t begin, size_t end, bool last) {
     size_t from = filled(dst, begin), to = last ? end : filled(dst, end);
 
-    stream((char *)dst + from, (const char *)data - (begin - from), to - from);
+    stream((char *)dst + from, (const char *)data - (begin - from), to - from, HD_STORES_STREAMING);
 }
 
 static void window_to_many(uint32_t m, void *const *dst, size_t dst_offset, const char *src,
@@ -291,7 +319,7 @@ static void window_to_many(uint32_t m, void *const *dst, size_t dst_offset, cons
         if (to == src) {
             continue;
         }
-        if (stores == HD_STORES_STREAMING) {
+        if (hd_stores_stream(stores)) {
             hd_copy_stream_window(to, src + begin, begin, end, end == bytes);
         } else {
             hd_copy(to + begin, src + begin, end - begin, stores);
@@ -301,7 +329,7 @@ static void window_to_many(uint32_t m, void *const *dst, size_t dst_offset, cons
 
 void hd_copy_to_many(uint32_t m, void *const *dst, size_t dst_offset, const void *src, size_t bytes,
                      hd_stores_t stores) {
-    size_t window = stores == HD_STORES_STREAMING ? HD_COPY_WINDOW : PLAIN_WINDOW;
+    size_t window = hd_stores_stream(stores) ? HD_COPY_WINDOW : PLAIN_WINDOW;
     uint32_t first = 0, end;
 
     if (bytes == 0) {
@@ -317,7 +345,7 @@ void hd_copy_to_many(uint32_t m, void *const *dst, size_t dst_offset, const void
         hd_copy((char *)dst[first] + dst_offset, src, bytes, stores);
         return;
     }
-    if (end - first == 2 && stores == HD_STORES_STREAMING && bytes >= SHORT) {
+    if (end - first == 2 && hd_stores_stream(stores) && bytes >= SHORT) {
         char *one = (char *)dst[first] + dst_offset, *two = (char *)dst[first + 1] + dst_offset;
 
         if (hd_copy_gap(one) == hd_copy_gap(two)) {

@@ -8,8 +8,9 @@
  * line of the destination would have to come from further away only to be overwritten. Streaming
  * (non-temporal) stores go past the caches: a line that is written whole need not be read first,
  * and nothing is evicted for it. They win, by up to half of the time, where the data would not stay
- * in the caches anyway, and cost several times as much where they would. Which is the case only the
- * caller can know.
+ * in the caches anyway, and cost several times as much where they would. Whether lines in order or
+ * several pages at once are faster depends on the memory. Which is the case only the caller can
+ * know.
  *
  * A release store does not order streaming stores. Whoever asked for them calls hd_copy_fence()
  * before it publishes that the data are there: once per chunk, not once per copy.
@@ -26,7 +27,16 @@
 
 enum { HD_COPY_LINE = 64 };
 
-typedef enum hd_stores { HD_STORES_PLAIN, HD_STORES_STRING, HD_STORES_STREAMING } hd_stores_t;
+typedef enum hd_stores {
+    HD_STORES_PLAIN,
+    HD_STORES_STRING,
+    HD_STORES_STREAMING, /* line after line */
+    HD_STORES_PAGES      /* streaming, some lines of each of four pages in turn */
+} hd_stores_t;
+
+static inline bool hd_stores_stream(hd_stores_t stores) {
+    return stores >= HD_STORES_STREAMING;
+}
 
 void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores);
 

@@ -1182,7 +1182,7 @@ static bool work_on_claimed(hd_op_t *op, hd_far_t *far, uint32_t kind) {
     /* relaxed, both: only told to those who wait too long */
     atomic_store_explicit(&op->place.member->shared->at_work, 1, memory_order_relaxed);
     note(op, run(op, far, kind, unit));
-    if (op->plan.stores == HD_STORES_STREAMING) {
+    if (hd_stores_stream(op->plan.stores)) {
         hd_copy_fence(); /* before anybody is told that the unit is finished */
     }
     atomic_store_explicit(&op->place.member->shared->at_work, 0, memory_order_relaxed);

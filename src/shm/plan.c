@@ -177,16 +177,13 @@ static uint8_t stores_of(const hd_group_t *group, const hd_work_row_t *row, cons
     }
     /* of a bcast, each has one buffer, not two: they still fit at twice the size */
     if ((coll->bcast ? (bytes - 1) / 2 : bytes) >= group->streaming_min) {
-        return HD_STORES_STREAMING;
+        return group->streaming;
     }
-    /* reductions are written by vectors, in windows that stay in the first cache level; and of much
-     * more than a core's own caches hold, reading what is overwritten is no longer what takes the
-     * time */
-    enum { MUCH = 4 };
+    /* reductions are written by vectors, in windows that stay in the first cache level */
     size_t each = copied(coll, bytes, n);
-    return row->reducing || each <= group->plain_most || each >= MUCH * (size_t)group->plain_most
-               ? HD_STORES_PLAIN
-               : HD_STORES_STRING;
+    return !row->reducing && each >= group->string_min && each < group->string_end
+               ? HD_STORES_STRING
+               : HD_STORES_PLAIN;
 }
 
 /* Whole elements, whole lines where elements fit into lines. */
@@ -240,7 +237,9 @@ static __attribute__((noinline)) const hd_work_row_t *row_of(const facts_t *f) {
     size_t block = !f->coll->vector    ? f->call->bytes
                    : f->coll->pairwise ? UNKNOWN
                                        : largest_block(f);
-    return least && block >= least ? other : row;
+    /* what is given to all and lies in no cache is fetched by whom it belongs to, once */
+    bool fetched = !f->coll->pairwise && block >= f->group->streaming_min / f->n;
+    return least && block >= least && !fetched ? other : row;
 }
 
 static void cut_work(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan) {
@@ -252,8 +251,8 @@ static void cut_work(const facts_t *f, const hd_work_row_t *row, hd_plan_t *plan
 }
 
 const char *hd_stores_name(uint8_t stores) {
-    static const char *const name[] = {"plain", "string", "streaming"};
-    _Static_assert(HD_STORES_STREAMING + 1 == sizeof(name) / sizeof(name[0]), "a name for each");
+    static const char *const name[] = {"plain", "string", "streaming", "pages"};
+    _Static_assert(HD_STORES_PAGES + 1 == sizeof(name) / sizeof(name[0]), "a name for each");
     return name[stores];
 }
 

@@ -33,7 +33,11 @@ static const struct {
        {290, 982, 4297, 20733},
        {1803, 5701, 25542, 125055},
        {1793, 5711, 24029, 107599},
-       {3757, 9529, 32175, 143262}}}},
+       {3757, 9529, 32175, 143262},
+       {1382, 5972, 40903, 218445},
+       {1462, 5811, 37967, 184135},
+       {6473, 28728, 80995, 393753},
+       {9669, 40332, 114743, 460159}}}},
 };
 
 static const hd_profile_t none = {"any", "none", {{0}}};
@@ -92,7 +96,7 @@ static struct mine {
 
 /* While a team waits for it. */
 static bool measure_soon(hd_profile_t *out) {
-    return hd_profile_measure(out, 0.04);
+    return hd_profile_measure(out, 0.022);
 }
 
 static void find(void) {
@@ -183,6 +187,43 @@ static size_t crossover(const hd_profile_t *profile, hd_profile_row_t usual, hd_
     return size;
 }
 
+/* The sizes in a row at which string instructions gain most over plain stores, in all. */
+static void find_string(const hd_profile_t *profile, hd_crossovers_t *out) {
+    const uint32_t *plain = profile->ns[HD_COPIED_PLAINLY],
+                   *string = profile->ns[HD_COPIED_BY_STRING];
+    double most = worth;
+    out->string = out->string_end = plain[0] ? HD_NEVER : 0;
+    for (uint32_t first = 0; first < HD_PROFILE_SIZES && string[0]; first++) {
+        double gain = 1;
+        for (uint32_t i = first; i < HD_PROFILE_SIZES; i++) {
+            gain *= (double)plain[i] / string[i];
+            if (gain > most) {
+                bool is_last = i + 1 == HD_PROFILE_SIZES;
+                most = gain;
+                out->string = hd_profile_size(HD_COPIED_BY_STRING, first);
+                out->string_end = is_last ? HD_NEVER : hd_profile_size(HD_COPIED_BY_STRING, i + 1);
+            }
+        }
+    }
+}
+
+/* By the largest blocks, which are most like those that are streamed. */
+static bool streams_in_order(const hd_profile_t *profile) {
+    enum { LARGE = HD_PROFILE_SIZES - 2 };
+    const uint32_t *in_order = profile->ns[HD_COPIED_BY_STREAMING];
+    const uint32_t *pages = profile->ns[HD_COPIED_BY_PAGES];
+    return (double)in_order[LARGE] * in_order[LARGE + 1] < (double)pages[LARGE] * pages[LARGE + 1];
+}
+
+/* Where streaming stores win over both others. */
+static size_t streaming_from(const hd_profile_t *profile) {
+    bool in_order = streams_in_order(profile);
+    hd_profile_row_t streaming = in_order ? HD_COPIED_BY_STREAMING : HD_COPIED_BY_PAGES;
+    size_t by_plain = crossover(profile, HD_COPIED_PLAINLY, streaming, 0);
+    size_t by_string = crossover(profile, HD_COPIED_BY_STRING, streaming, 0);
+    return by_plain == 0 || by_string == 0 ? 0 : by_plain > by_string ? by_plain : by_string;
+}
+
 hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile) {
     static const size_t kernel = (size_t)64 << 10;
     enum { LONG_FROM = 2 }; /* of shorter blocks, both have the same windows */
@@ -195,12 +236,16 @@ hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile) {
         from = crossover(profile, is_long ? HD_FAR_BY_LONG : HD_FAR_BY_SHORT, HD_FAR_BY_KERNEL, 0);
         from = from == 1 ? least : from; /* of shorter ones nothing is known */
     }
-    return (hd_crossovers_t){
+    hd_crossovers_t out = {
         .each = crossover(profile, HD_EACH_PUSHED, HD_EACH_PULLED, 0),
         .same = crossover(profile, HD_SAME_PUSHED, HD_SAME_PULLED, 0),
         .kernel = from,
         .piece = is_long ? HD_FAR_LONG : HD_FAR_SHORT,
+        .streaming = streaming_from(profile),
+        .in_order = streams_in_order(profile),
     };
+    find_string(profile, &out);
+    return out;
 }
 
 static void print_crossover(FILE *out, const char *what, const char *usual, const char *other,
@@ -210,6 +255,28 @@ static void print_crossover(FILE *out, const char *what, const char *usual, cons
     } else {
         fprintf(out, "  %s: %s from blocks of %zu KiB\n", what, other, from >> 10);
     }
+}
+
+static void print_stores(FILE *out, const hd_crossovers_t *from) {
+    if (from->string == 0) {
+        fprintf(out, "  large copies: by the caches' sizes\n");
+        return;
+    }
+    if (from->string == HD_NEVER) {
+        fprintf(out, "  large copies: plain stores");
+    } else {
+        fprintf(out, "  large copies: string instructions from %zu KiB", from->string >> 10);
+    }
+    if (from->string_end != HD_NEVER) {
+        fprintf(out, " to %zu KiB", from->string_end >> 10);
+    }
+    fprintf(out, ", streaming stores");
+    if (from->streaming) {
+        fprintf(out, " from %zu KiB", from->streaming >> 10);
+    } else {
+        fprintf(out, " where they outgrow the shared cache");
+    }
+    fprintf(out, ", %s\n", from->in_order ? "in order" : "4 pages at once");
 }
 
 static void print_sizes(FILE *out, hd_profile_row_t row) {
@@ -224,7 +291,8 @@ void hd_profile_print(const hd_profile_t *profile, FILE *out) {
     static const char *const name[HD_PROFILE_ROWS] = {
         "each to the other, pushed", "each to the other, pulled", "each to both, pushed",
         "each to both, pulled",      "far, by windows",           "far, by longer windows",
-        "far, by the kernel"};
+        "far, by the kernel",        "copied by plain stores",    "by string instructions",
+        "by streaming stores",       "by those, 4 pages at once"};
     char machine[HD_PROFILE_TEXT];
     hd_profile_machine(machine, sizeof(machine));
     fprintf(out, "profile: %s, for %s\n  this machine: %s\n  built in:", profile->origin,
@@ -234,7 +302,7 @@ void hd_profile_print(const hd_profile_t *profile, FILE *out) {
     }
     fputc('\n', out);
     for (hd_profile_row_t row = 0; row < HD_PROFILE_ROWS; row++) {
-        if (row == 0 || row == HD_FAR_BY_SHORT) {
+        if (row == 0 || row == HD_FAR_BY_SHORT || row == HD_COPIED_PLAINLY) {
             print_sizes(out, row);
         }
         fprintf(out, "  %-26s", name[row]);
@@ -248,4 +316,5 @@ void hd_profile_print(const hd_profile_t *profile, FILE *out) {
     print_crossover(out, "large allgather(v)", "pushed", "pulled", from.same);
     print_crossover(out, "between two processes", "by windows", "by the kernel", from.kernel);
     fprintf(out, "  windows between processes: up to %zu KiB\n", from.piece >> 10);
+    print_stores(out, &from);
 }

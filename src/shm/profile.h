@@ -5,12 +5,13 @@
  * depends on how a machine's cores take lines from each other: measured so far, Xeons push
  * allgathers up to twice as fast as they pull them, and EPYCs pull in 0.6 to 0.9 of the time. So do
  * the ways between processes (far.c): by windows, of which some machines want longer pieces than
- * others, or by the kernel. So a PROFILE has the times of all, by size, and CROSSOVERS follow from
- * it: from which block on data are pulled, or copied by the kernel, and how long windows' pieces
- * are. docs/performance.md has the figures.
+ * others, or by the kernel; and the instructions that copy (core/copy.h). So a PROFILE has the
+ * times of all, by size, and CROSSOVERS follow from it: from which block on data are pulled, or
+ * copied by the kernel, how long windows' pieces are, and by which stores how much is copied.
+ * docs/performance.md has the figures.
  *
  * A profile comes from a table of machines that were measured; or, for another machine, is measured
- * when a process's first team needs it (40 ms), and kept in a file of the user's cache folder. Both
+ * when a process's first team needs it (45 ms), and kept in a file of the user's cache folder. Both
  * ways bring the same bytes: a profile that is wrong costs time, and nothing else.
  *
  * profile.c finds it; profile_measure.c measures one; profile_file.c reads and writes files. Any
@@ -31,11 +32,17 @@ typedef struct hd_crossovers {
     size_t same;   /* allgather(v): of what one member gives to all */
     size_t kernel; /* of what two processes give each other, from which the kernel copies it */
     size_t piece;  /* most bytes of a window: HD_FAR_SHORT or HD_FAR_LONG */
+    /* Of what a core copies, by string instructions: from so many bytes on, below so many. Both
+     * HD_NEVER: of nothing. Both 0: not known, and its caches tell (thresholds.c). */
+    size_t string, string_end;
+    size_t streaming; /* bytes from which stores go past the caches; 0: when those are outgrown */
+    bool in_order;    /* then line after line, not several pages at once */
 } hd_crossovers_t;
 
 /* What is measured, by two threads on two cores, each with sources that it has just written and
- * results that it reads, to move a block from each to the other (EACH, FAR), or to both (SAME). FAR
- * is done as if they did not reach each other's buffers. */
+ * results that it reads, to move a block from each to the other (EACH, FAR, COPIED), or to both
+ * (SAME). FAR is done as if they did not reach each other's buffers. What is COPIED is pulled, by
+ * the stores of core/copy.h; plain ones are those of all others. */
 typedef enum hd_profile_row {
     HD_EACH_PUSHED,
     HD_EACH_PULLED,
@@ -44,10 +51,14 @@ typedef enum hd_profile_row {
     HD_FAR_BY_SHORT, /* windows, of HD_FAR_SHORT ... */
     HD_FAR_BY_LONG,  /* ... and HD_FAR_LONG bytes */
     HD_FAR_BY_KERNEL,
+    HD_COPIED_PLAINLY,
+    HD_COPIED_BY_STRING,
+    HD_COPIED_BY_STREAMING,
+    HD_COPIED_BY_PAGES,
     HD_PROFILE_ROWS
 } hd_profile_row_t;
 enum {
-    HD_PROFILE_SIZES = 4, /* 4, 16, 64 and 256 KiB; far, four times as many */
+    HD_PROFILE_SIZES = 4, /* each four times the one before: see hd_profile_size */
     HD_PROFILE_TEXT = 128,
     HD_FAR_SHORT = 32 * 1024,
     HD_FAR_LONG = 128 * 1024
@@ -60,13 +71,12 @@ typedef struct hd_profile {
     uint32_t ns[HD_PROFILE_ROWS][HD_PROFILE_SIZES];
 } hd_profile_t;
 
-static inline bool hd_profile_is_far(hd_profile_row_t row) {
-    return row >= HD_FAR_BY_SHORT;
-}
+#define HD_NEVER SIZE_MAX
 
-/* Bytes of the i-th block that is measured. */
+/* Bytes of the i-th block that is measured: from 4, 16 and 32 KiB on. */
 static inline size_t hd_profile_size(hd_profile_row_t row, uint32_t i) {
-    return (hd_profile_is_far(row) ? (size_t)16384 : 4096) << 2 * i;
+    size_t first = row >= HD_COPIED_PLAINLY ? 32768 : row >= HD_FAR_BY_SHORT ? 16384 : 4096;
+    return first << 2 * i;
 }
 
 /* This machine, as far as it matters: maker, family and model of the processor, sizes of a core's

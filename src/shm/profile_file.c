@@ -1,6 +1,6 @@
 /* profile_file.c: a profile as a file, for people and for the next process: see profile.h.
  *
- *     heddle profile 2
+ *     heddle profile 3
  *     machine GenuineIntel 6 85, L1 32K, L2 1024K
  *     each pushed 812 2420 9210 38100
  *     ... and so on: row_name
@@ -32,10 +32,11 @@ enum {
     PATIENCE_MS = 100 /* for another process that measures */
 };
 
-static const char first_line[] = "heddle profile 2";
+static const char first_line[] = "heddle profile 3";
 static const char *const row_name[HD_PROFILE_ROWS] = {
-    "each pushed", "each pulled",      "same pushed", "same pulled",
-    "far windows", "far long windows", "far kernel"};
+    "each pushed",   "each pulled",      "same pushed", "same pulled",
+    "far windows",   "far long windows", "far kernel",  "copied plainly",
+    "copied string", "copied streaming", "copied pages"};
 
 /* --- the text --------------------------------------------------------------------------------- */
 
@@ -71,7 +72,7 @@ static bool read_numbers(const char *text, uint32_t number[HD_PROFILE_SIZES]) {
 
 static bool parse(FILE *in, const char *machine, hd_profile_t *out, const char **why) {
     char line[LINE];
-    *why = "it is no profile: its first line is not \"heddle profile 2\"";
+    *why = "it is no profile: its first line is not \"heddle profile 3\"";
     if (!read_line(in, line) || strcmp(line, first_line) != 0) {
         return false;
     }
@@ -90,7 +91,8 @@ static bool parse(FILE *in, const char *machine, hd_profile_t *out, const char *
         if (!numbers || !read_numbers(numbers, out->ns[row])) {
             *why = "not four times in ns stand behind each of \"each pushed\", \"each pulled\", "
                    "\"same pushed\", \"same pulled\", \"far windows\", \"far long windows\", \"far "
-                   "kernel\"";
+                   "kernel\", \"copied plainly\", \"copied string\", \"copied streaming\", "
+                   "\"copied pages\"";
             return false;
         }
     }
@@ -115,7 +117,7 @@ bool hd_profile_read(const char *path, const char *machine, hd_profile_t *out, c
 }
 
 static bool write_text(int fd, const hd_profile_t *profile) {
-    char text[HD_PROFILE_TEXT * 6];
+    char text[HD_PROFILE_TEXT * 2 + HD_PROFILE_ROWS * (32 + HD_PROFILE_SIZES * 11)];
     struct rlimit limit; /* beyond which a write ends the process by SIGXFSZ */
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < sizeof(text)) {
         errno = EFBIG;

@@ -26,7 +26,7 @@
 
 enum {
     THREADS = 2,
-    LARGEST = 16384 << 2 * (HD_PROFILE_SIZES - 1),
+    LARGEST = 32768 << 2 * (HD_PROFILE_SIZES - 1),
     WINDOWS = 4,            /* of a ring, and */
     LEAST_PIECE = 8 * 1024, /* bytes in one of them: as in far.c */
     LEAST = 2,              /* times that each is repeated, however long it takes */
@@ -40,6 +40,7 @@ static const struct {
     {HD_EACH_PUSHED, HD_EACH_PULLED},
     {HD_SAME_PUSHED, HD_SAME_PULLED},
     {HD_FAR_BY_SHORT, HD_FAR_BY_KERNEL},
+    {HD_COPIED_PLAINLY, HD_COPIED_BY_PAGES},
 };
 
 enum { COMPARISONS = sizeof(comparison) / sizeof(comparison[0]) };
@@ -47,7 +48,7 @@ enum { COMPARISONS = sizeof(comparison) / sizeof(comparison[0]) };
 typedef struct side {
     hd_locality_t where;
     uint8_t *src;                          /* one block */
-    uint8_t *dst;                          /* as many bytes: two blocks, or a far one */
+    uint8_t *dst;                          /* one or two */
     uint8_t *ring;                         /* my windows */
     uint64_t took;                         /* by this thread, until both have met again */
     uint64_t sum;                          /* of what was read, so that it is */
@@ -111,6 +112,11 @@ static void pull(bench_t *bench, uint32_t me, bool to_both, size_t bytes) {
     hd_copy(mine->dst + (to_both ? (1 - me) * bytes : 0), other->src, bytes, HD_STORES_PLAIN);
 }
 
+static void copy(bench_t *bench, uint32_t me, hd_stores_t stores, size_t bytes) {
+    hd_copy(bench->side[me].dst, bench->side[1 - me].src, bytes, stores);
+    hd_copy_fence();
+}
+
 /* Mine into my windows, the other's out of its windows, as soon as each may. */
 static void pass(bench_t *bench, uint32_t me, size_t most, size_t bytes) {
     side_t *mine = &bench->side[me], *other = &bench->side[1 - me];
@@ -161,6 +167,12 @@ static void move(bench_t *bench, uint32_t me, hd_profile_row_t row, size_t bytes
     case HD_FAR_BY_SHORT:
     case HD_FAR_BY_LONG:
         pass(bench, me, row == HD_FAR_BY_LONG ? HD_FAR_LONG : HD_FAR_SHORT, bytes);
+        break;
+    case HD_COPIED_PLAINLY:
+    case HD_COPIED_BY_STRING:
+    case HD_COPIED_BY_STREAMING:
+    case HD_COPIED_BY_PAGES:
+        copy(bench, me, HD_STORES_PLAIN + (hd_stores_t)(row - HD_COPIED_PLAINLY), bytes);
         break;
     default:
         ask_kernel(bench, me, bytes);

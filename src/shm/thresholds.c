@@ -30,6 +30,18 @@ static size_t staged_by(uint32_t n, const hd_group_config_t *config) {
     return config->staged_max * least(times, MOST);
 }
 
+/* What a core copies is found in its own caches up to `plain` bytes; and of much more, reading what
+ * is overwritten is no longer what takes the time. */
+static void take_stores(hd_group_t *group, const hd_crossovers_t *from, size_t plain) {
+    enum { MUCH = 4 };
+    bool known = from->string != 0;
+    group->streaming = from->in_order ? HD_STORES_STREAMING : HD_STORES_PAGES;
+    group->string_min = known ? from->string : plain + 1;
+    group->string_end = known ? from->string_end : MUCH * plain;
+    size_t least_other = least(group->string_min, group->streaming_min);
+    group->plain_most = (uint32_t)(least_other ? least(least_other - 1, UINT32_MAX) : 0);
+}
+
 static size_t own_cache(const hd_topo_t *topo) {
     size_t own = hd_topo_cache_size(topo, 2);
     return own ? own : (size_t)1 << 20;
@@ -72,11 +84,11 @@ void hd_plan_thresholds(hd_group_t *group, const hd_group_config_t *config) {
     group->chunk = config->chunk < 4096 ? 4096 : config->chunk;
     bool automatic = config->streaming_min == (size_t)HD_CFG_AUTO;
     const hd_topo_t *topo = hd_topo_get();
-    size_t outgrown = hd_plan_streaming_min(topo, group->n);
-    group->streaming_min = automatic ? outgrown : config->streaming_min;
-    size_t plain = least(own_cache(topo) / BUFFERS, UINT32_MAX);
-    group->plain_most =
-        (uint32_t)(group->streaming_min ? least(plain, group->streaming_min - 1) : 0);
+    size_t outgrown = hd_plan_streaming_min(topo, group->n), found = config->crossovers.streaming;
+    group->streaming_min = !automatic ? config->streaming_min
+                           : found    ? least(found, outgrown)
+                                      : outgrown;
+    take_stores(group, &config->crossovers, own_cache(topo) / BUFFERS);
 }
 
 size_t hd_plan_streaming_min(const hd_topo_t *topo, uint32_t n) {

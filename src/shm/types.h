@@ -492,8 +492,10 @@ struct hd_group {
      * endpoints live in this one */
     hd_part_t *part;
     uint32_t near_above; /* of those apart: what would be DIRECT if all reached all buffers */
-    uint32_t plain_most; /* bytes that a core copies up to which it finds them in its own caches */
-    uint8_t *who;        /* the processes, as people know them (who.c); shared */
+    uint32_t plain_most; /* bytes of results up to which nothing but plain stores is asked for */
+    size_t string_min, string_end; /* bytes that a core copies: by string instructions between */
+    uint8_t streaming;             /* hd_stores_t: by which stores go past the caches */
+    uint8_t *who;                  /* the processes, as people know them (who.c); shared */
     hd_reach_t *reach; /* heaps that members have buffers in (reach.h); NULL: they are not apart */
     /* parts.c. awaits_parts: all have joined, but that is not decided yet; since when, in ticks */
     _Atomic uint32_t awaits_parts;

@@ -282,7 +282,7 @@ static ucc_status_t run_allreduce(const hd_op_t *op, const hd_work_t *work, uint
     if (!span.bytes) {
         return UCC_OK;
     }
-    if (op->plan.stores == HD_STORES_STREAMING) {
+    if (hd_stores_stream(op->plan.stores)) {
         return hd_reduce_tree(&op->call.reducer, op->place.n, work->src, span.at, op->place.n,
                               work->dst, span.at, span.bytes / op->call.element,
                               HD_STORES_STREAMING);
@@ -313,19 +313,32 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
     return UCC_OK;
 }
 
+/* To all, wherever in their buffers it belongs. */
+static void spread(const hd_op_t *op, const hd_work_t *work, uint32_t s, span_t span) {
+    for (uint32_t d = 0; d < op->place.n; d++) {
+        const hd_call_t *to = work->call[d];
+        uint64_t offset = hd_vector_displacement(&to->receive, s) * to->element + span.at;
+        hd_copy(hd_at(work->dst[d], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
+                op->plan.stores);
+    }
+}
+
+/* By pieces that stay in the first cache level, so that the source is fetched once. */
 static ucc_status_t run_allgatherv(const hd_op_t *op, const hd_work_t *work, uint32_t s,
                                    uint32_t unit) {
     size_t bytes = work->call[s]->bytes;
-    span_t span = span_of(op, bytes, unit);
     for (uint32_t d = 0; d < op->place.n; d++) {
         const hd_call_t *to = work->call[d];
         size_t expected = hd_vector_count(&to->receive, s) * to->element;
         if (expected != bytes) {
             return hd_op_say_sizes(op, s, d, bytes, expected);
         }
-        uint64_t offset = hd_vector_displacement(&to->receive, s) * to->element + span.at;
-        hd_copy(hd_at(work->dst[d], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
-                op->plan.stores);
+    }
+    span_t span = span_of(op, bytes, unit);
+    for (size_t done = 0; done < span.bytes; done += HD_PUSH_WINDOW) {
+        size_t left = span.bytes - done;
+        spread(op, work, s,
+               (span_t){span.at + done, left < HD_PUSH_WINDOW ? left : HD_PUSH_WINDOW});
     }
     return UCC_OK;
 }
@@ -539,7 +552,7 @@ static ucc_status_t pull_alltoallv(const hd_op_t *op, const hd_work_t *work, uin
 
 ucc_status_t hd_work_run(const hd_op_t *op, const hd_work_t *work, uint32_t slice, uint32_t unit) {
     ucc_status_t status = op->plan.row->run(op, work, slice, unit);
-    if (op->plan.stores == HD_STORES_STREAMING) {
+    if (hd_stores_stream(op->plan.stores)) {
         hd_copy_fence(); /* before anybody is told that the unit is finished */
     }
     return status;

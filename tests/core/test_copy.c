@@ -48,6 +48,7 @@ Test(copy, every_size_from_and_to_every_alignment) {
             for (size_t s = 0; s < 4; s++) {
                 for (size_t bytes = 0; bytes <= 1000; bytes += 1 + (at + s) % 3) {
                     one_copy(at, sources[s], bytes, HD_STORES_STREAMING);
+                    one_copy(at, sources[s], bytes, HD_STORES_PAGES);
                 }
             }
         }
@@ -82,7 +83,9 @@ Test(copy, long_copies_of_several_walks_and_their_rest) {
         for (size_t i = 0; i < N_LARGE && hd_isa_force((hd_isa_t)isa); i++) {
             for (size_t at = 0; at < 128; at += 21) {
                 one_copy(at, 0, large[i], HD_STORES_STREAMING);
+                one_copy(at, 0, large[i], HD_STORES_PAGES);
                 one_copy(at, 127 - at, large[i], HD_STORES_STREAMING);
+                one_copy(at, 127 - at, large[i], HD_STORES_PAGES);
                 one_copy(at, at, large[i], HD_STORES_PLAIN);
                 one_copy(127 - at, at, large[i], HD_STORES_PLAIN);
                 one_copy(at, 2100, large[i], HD_STORES_PLAIN);
@@ -151,8 +154,7 @@ Test(copy, one_source_to_several_destinations) {
     static const uint32_t none = MANY;
 
     for (int isa = 0; isa < HD_ISA_LAST; isa++) {
-        for (int stores = 0; stores <= HD_STORES_STREAMING && hd_isa_force((hd_isa_t)isa);
-             stores++) {
+        for (int stores = 0; stores <= HD_STORES_PAGES && hd_isa_force((hd_isa_t)isa); stores++) {
             for (uint32_t m = 1; m <= MANY; m++) {
                 for (size_t bytes = 1; bytes < 5000; bytes += 97) {
                     one_to_many(m, mixed, (uint32_t)bytes % (m + 1), bytes, (hd_stores_t)stores);

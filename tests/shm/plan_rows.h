@@ -16,6 +16,7 @@ enum {
     STAGED_MAX = SMALL_STAGED_MAX,
     DEDICATED_MAX = 2048, /* staged up to here where every endpoint has a processor */
     PLAIN_MOST = 1 << 17, /* half of a core's own cache */
+    STRING_END = 4 * PLAIN_MOST,
     STREAMING_MIN = 1 << 20,
     IN_SET = 24, /* endpoints of the team whose active set a row may mean */
     MOST = 65,
@@ -189,11 +190,13 @@ static inline hd_group_t *empty_group_of(const row_t *row) {
     hd_group_config_t config = small_config();
     config.direct_above = DEDICATED_MAX;
     config.streaming_min = STREAMING_MIN;
+    config.crossovers.string = PLAIN_MOST + 1; /* whatever this machine has */
+    config.crossovers.string_end = STRING_END;
+    config.crossovers.in_order = true;
     config.two_sided = is(row, '2');
     config.check = is(row, 'e');
     config.arrival = is(row, 's') ? HD_CFG_ARRIVAL_STATIC : HD_CFG_ARRIVAL_AUTO;
     hd_group_t *group = hd_group_create(is(row, 'a') ? IN_SET : row->n, &config);
-    group->plain_most = PLAIN_MOST; /* whatever this machine has */
     return group;
 }
 

@@ -93,6 +93,44 @@ Test(profile,
     cr_expect_eq(hd_profile_crossovers(&profile).piece, HD_FAR_SHORT, "they were the same");
 }
 
+static hd_crossovers_t stores_of(const uint32_t string[4], const uint32_t streaming[4],
+                                 const uint32_t pages[4]) {
+    static const uint32_t all[4] = {100, 100, 100, 100};
+    hd_profile_t profile = profile_of(all, all);
+    memcpy(profile.ns[HD_COPIED_BY_STRING], string, sizeof(profile.ns[0]));
+    memcpy(profile.ns[HD_COPIED_BY_STREAMING], streaming, sizeof(profile.ns[0]));
+    memcpy(profile.ns[HD_COPIED_BY_PAGES], pages, sizeof(profile.ns[0]));
+    return hd_profile_crossovers(&profile);
+}
+
+Test(profile, has_the_stores_by_which_large_copies_take_the_least_time) {
+    enum { KIB = 1024 };
+    static const struct {
+        uint32_t string[4], streaming[4];
+        size_t from, end, streams;
+    } rows[] = {
+        {{100, 100, 100, 100}, {900, 900, 900, 900}, HD_NEVER, HD_NEVER, 0},
+        {{99, 99, 99, 99}, {900, 900, 900, 900}, HD_NEVER, HD_NEVER, 0}, /* not worth it */
+        {{50, 50, 50, 50}, {900, 900, 900, 900}, 32 * KIB, HD_NEVER, 0},
+        {{150, 90, 80, 110}, {900, 900, 900, 99}, 128 * KIB, 2048 * KIB, 0},
+        {{150, 110, 110, 80}, {900, 900, 900, 70}, 2048 * KIB, HD_NEVER, 2048 * KIB},
+        {{50, 150, 150, 150}, {900, 50, 50, 50}, 32 * KIB, 128 * KIB, 128 * KIB},
+        {{50, 50, 50, 50}, {900, 90, 90, 90}, 32 * KIB, HD_NEVER, 0}, /* strings are faster */
+    };
+    static const uint32_t none[4] = {1000, 1000, 1000, 1000};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        hd_crossovers_t from = stores_of(rows[i].string, rows[i].streaming, none);
+        hd_crossovers_t paged = stores_of(rows[i].string, none, rows[i].streaming);
+        cr_expect(from.in_order && !paged.in_order && paged.streaming == from.streaming);
+        cr_expect_eq(from.string, rows[i].from, "row %zu: %zu", i, from.string);
+        cr_expect_eq(from.string_end, rows[i].end, "row %zu: %zu", i, from.string_end);
+        cr_expect_eq(from.streaming, rows[i].streams, "row %zu: %zu", i, from.streaming);
+    }
+    hd_crossovers_t unknown = hd_profile_crossovers(&(hd_profile_t){.origin = "a test"});
+    cr_expect(unknown.string == 0 && unknown.string_end == 0 && unknown.streaming == 0 &&
+              !unknown.in_order);
+}
+
 /* Bytes that a group with those crossovers lets the kernel copy from, asked for `pull_min`. */
 static size_t pulled_from(size_t pull_min, size_t kernel) {
     hd_group_config_t config = small_config();
@@ -158,7 +196,7 @@ static void expect_plan(hd_crossovers_t from, uint8_t type, size_t bytes, bool i
 
 Test(profile, says_which_plans_pull) {
     describe_machine();
-    enum { BLOCK = 1 << 20 };
+    enum { BLOCK = 1 << 18, STREAMED = STREAMING_MIN / 2 };
     hd_crossovers_t never = {.each = 0}, always = {.each = 1, .same = 1},
                     larger = {.each = 2 * BLOCK, .same = 2 * BLOCK};
     expect_plan(never, HD_ALLTOALL, BLOCK, false, "direct", false);
@@ -173,6 +211,10 @@ Test(profile, says_which_plans_pull) {
     expect_plan((hd_crossovers_t){.same = 1}, HD_ALLTOALL, BLOCK, false, "direct", false);
     expect_plan(always, HD_ALLGATHERV, BLOCK, false, "pulled", true);
     expect_plan(larger, HD_ALLGATHERV, BLOCK, false, "direct", false);
+    expect_plan(always, HD_ALLGATHER, STREAMED - 1, false, "pulled", true);
+    expect_plan(always, HD_ALLGATHER, STREAMED, false, "direct", false); /* read once, not twice */
+    expect_plan(always, HD_ALLGATHERV, STREAMED, false, "direct", false);
+    expect_plan(always, HD_ALLTOALL, STREAMED, false, "pulled", true);
     expect_plan(always, HD_ALLTOALLV, BLOCK, false, "direct", true); /* its own lane is direct */
     expect_plan(never, HD_ALLTOALLV, BLOCK, false, "direct", false);
     /* nobody knows its blocks: as if they were large, but not that large */
@@ -245,24 +287,25 @@ static void write_kept(const char *text) {
 
 Test(profile, whose_file_is_damaged_is_measured_anew) {
 #define ROWS_BUT_ONE                                                                               \
-    "heddle profile 2\nmachine a machine\neach pushed 1 2 3 4\neach pulled 1 2 3 4\nsame pushed "  \
-    "1 2 3 4\nsame pulled 1 2 3 4\nfar windows 1 2 3 4\nfar long windows 1 2 3 4\n"
+    "heddle profile 3\nmachine a machine\neach pushed 1 2 3 4\neach pulled 1 2 3 4\nsame pushed "  \
+    "1 2 3 4\nsame pulled 1 2 3 4\nfar windows 1 2 3 4\nfar long windows 1 2 3 4\nfar kernel 1 2 " \
+    "3 4\ncopied plainly 1 2 3 4\ncopied string 1 2 3 4\ncopied streaming 1 2 3 4\n"
     static const char *const damaged[] = {
         "",
         "\n",
-        "heddle profile 1\nmachine a machine\n",
-        "heddle profile 2\n",
-        "heddle profile 2\nmachine \n",
-        "heddle profile 2\nmachine another\n",
+        "heddle profile 2\nmachine a machine\n",
+        "heddle profile 3\n",
+        "heddle profile 3\nmachine \n",
+        "heddle profile 3\nmachine another\n",
         ROWS_BUT_ONE,
-        ROWS_BUT_ONE "far kernel 1 2 3 4", /* its end is missing */
-        ROWS_BUT_ONE "far kernel 1 2 3\n",
-        ROWS_BUT_ONE "far kernel 1 2 3 4 5\n",
-        ROWS_BUT_ONE "far kernel 1 2 3 0\n",
-        ROWS_BUT_ONE "far kernel 1 2 3 -4\n",
-        ROWS_BUT_ONE "far kernel 1 2 3 4294967296\n",
-        ROWS_BUT_ONE "far kernel 1 2 3 99999999999999999999999\n",
-        ROWS_BUT_ONE "far kernel 1  2 3 4\n",
+        ROWS_BUT_ONE "copied pages 1 2 3 4", /* its end is missing */
+        ROWS_BUT_ONE "copied pages 1 2 3\n",
+        ROWS_BUT_ONE "copied pages 1 2 3 4 5\n",
+        ROWS_BUT_ONE "copied pages 1 2 3 0\n",
+        ROWS_BUT_ONE "copied pages 1 2 3 -4\n",
+        ROWS_BUT_ONE "copied pages 1 2 3 4294967296\n",
+        ROWS_BUT_ONE "copied pages 1 2 3 99999999999999999999999\n",
+        ROWS_BUT_ONE "copied pages 1  2 3 4\n",
         ROWS_BUT_ONE "far windows 1 2 3 4\n",
     };
     hd_profile_t profile = profile_for("a machine");
@@ -278,7 +321,7 @@ Test(profile, whose_file_is_damaged_is_measured_anew) {
         cr_expect_eq(measured, 1, "%zu", i);
         cr_expect(hd_profile_read(kept(), "a machine", &profile, &why), "%zu: %s", i, why);
     }
-    write_kept(ROWS_BUT_ONE "far kernel 1 2 3 4\nand what a later version adds\n");
+    write_kept(ROWS_BUT_ONE "copied pages 1 2 3 4\nand what a later version adds\n");
     cr_expect(hd_profile_read(kept(), "a machine", &profile, &why), "%s", why);
 }
 
@@ -375,6 +418,8 @@ Test(profile, is_what_the_configuration_says) {
     cr_assert(from.each == 0 && from.same == 0);
     from = crossovers_of("epyc-milan");
     cr_assert(from.each == 1 && from.same == 1 && from.kernel == 0 && from.piece == HD_FAR_LONG);
+    cr_assert(from.string == 128 << 10 && from.string_end == HD_NEVER && from.streaming == 0 &&
+              from.in_order);
     static const char *const wrong[] = {"", "Auto", "epyc", "/no/such/file", "/", "/dev/null"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         cr_expect_eq(hd_profile_parse(wrong[i], &choice), UCC_ERR_INVALID_PARAM, "%s", wrong[i]);

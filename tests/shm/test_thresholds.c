@@ -1,4 +1,5 @@
 /* test_thresholds.c: what plans and the engine's rows ask alike. */
+#include "core/config.h"
 #include "shm/internal.h"
 
 #include <criterion/criterion.h>
@@ -56,4 +57,30 @@ Test(thresholds, copies_by_vectors_end_before_streaming_begins) {
     cr_assert_eq(plain_most(1000), 999);
     cr_assert_eq(plain_most(1), 0);
     cr_assert_eq(plain_most(0), 0);
+}
+
+/* n members, of which a profile says this. */
+static hd_group_t with_stores(size_t string, size_t end, size_t streaming, size_t asked) {
+    hd_group_t group = {.n = 2};
+    hd_group_config_t config = {
+        .streaming_min = asked,
+        .crossovers = {.string = string, .string_end = end, .streaming = streaming}};
+    hd_plan_thresholds(&group, &config);
+    return group;
+}
+
+Test(thresholds, of_stores_are_the_profile_s_where_it_knows_them) {
+    size_t automatic = (size_t)HD_CFG_AUTO, outgrown = hd_plan_streaming_min(hd_topo_get(), 2);
+    hd_group_t group = with_stores(1 << 15, 1 << 17, 0, automatic);
+    cr_assert(group.string_min == 1 << 15 && group.string_end == 1 << 17);
+    cr_assert(group.plain_most == (1 << 15) - 1 && group.streaming_min == outgrown);
+    group = with_stores(HD_NEVER, HD_NEVER, 1 << 16, automatic);
+    cr_assert(group.streaming_min == 1 << 16 && group.plain_most == (1 << 16) - 1);
+    group = with_stores(HD_NEVER, HD_NEVER, HD_NEVER - 1, automatic);
+    cr_assert_eq(group.streaming_min, outgrown, "not later than where they outgrow the caches");
+    group = with_stores(HD_NEVER, HD_NEVER, 1 << 16, 1 << 20);
+    cr_assert_eq(group.streaming_min, 1 << 20, "as asked for");
+    group = with_stores(HD_NEVER, HD_NEVER, 0, SIZE_MAX);
+    cr_assert(group.plain_most == UINT32_MAX && group.string_min == HD_NEVER);
+    cr_assert_eq(group.streaming, HD_STORES_PAGES, "unless they are faster in order");
 }

@@ -33,6 +33,8 @@ static void make(fixture_t *f, uint8_t type, uint32_t n, size_t bytes, uint64_t 
     f->group->chunk = (size_t)4096 << random_below(&f->random, 8);
     f->group->plain_most = 0; /* all kinds of stores */
     f->group->streaming_min = random_below(&f->random, 2) ? 0 : SIZE_MAX;
+    f->group->streaming = random_below(&f->random, 2) ? HD_STORES_STREAMING : HD_STORES_PAGES;
+    f->group->string_end = random_below(&f->random, 2) ? 0 : SIZE_MAX;
     f->work.slice = hd_alloc(HD_LINE_PAIR, MOST * sizeof(hd_slice_t));
     f->work.src = hd_alloc(HD_LINE, MOST * sizeof(void *));
     f->work.dst = hd_alloc(HD_LINE, MOST * sizeof(void *));

@@ -9,7 +9,7 @@
  * more than a threshold. Variables are tuned one after another, each with the earlier ones at their
  * new values. Those the library does not know are left out.
  *
- * Before all of them comes the machine's profile, which the library measures in 40 ms where it has
+ * Before all of them comes the machine's profile, which the library measures in 45 ms where it has
  * none built in: here it has seconds. It has a file of its own, which HEDDLE_PROFILE names.
  */
 #include "tune.h"
