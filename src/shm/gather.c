@@ -6,9 +6,12 @@
  * register with the engine, and the root finds out from the lanes whether there is work for it.
  * op->call.src is my block of op->call.bytes bytes (at the root: in place inside op->call.dst).
  */
+#include "core/copy.h"
 #include "shm/internal.h"
 
 #include <string.h>
+
+enum { LARGE = 64 * 1024 }; /* a root's own block that is worth a look at how it is copied */
 
 static inline uint8_t *place_of(const hd_op_t *op, uint32_t i, bool vector, size_t *bytes) {
     if (!vector) {
@@ -19,13 +22,25 @@ static inline uint8_t *place_of(const hd_op_t *op, uint32_t i, bool vector, size
     return hd_at(op->call.dst, hd_vector_displacement(&op->call.receive, i) * op->call.element);
 }
 
+/* The root's own block, by the stores that fit how much it receives. */
+static __attribute__((noinline)) void take_large(hd_op_t *op, uint8_t *place, size_t bytes) {
+    hd_copy(place, op->call.src, bytes, op->plan.stores);
+    if (hd_stores_stream(op->plan.stores)) {
+        hd_copy_fence();
+    }
+}
+
 /* Copies the block that came with a lane; true unless it is still being written. */
 static inline ucc_status_t take(hd_op_t *op, uint32_t i, const hd_lane_t *lane, bool vector) {
     size_t bytes;
     uint8_t *place = place_of(op, i, vector, &bytes);
     if (i == op->place.me) {
-        if (bytes && place != op->call.src) {
-            memcpy(place, op->call.src, bytes);
+        if (place != op->call.src) {
+            if (bytes - 1 < LARGE - 1) {
+                memcpy(place, op->call.src, bytes);
+            } else if (bytes) {
+                take_large(op, place, bytes);
+            }
         }
         return UCC_OK;
     }
