@@ -141,7 +141,8 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
                     "written past the caches; of a bcast, which has one buffer "
                     "at each, more than twice as many. auto: where sources and results "
                     "of all outgrow the third-level caches that they share, "
-                    "but no less than the second-level cache's size."},
+                    "but no less than the second-level cache's size; or sooner, where the "
+                    "machine's profile says so."},
     [HD_CFG_LIB_PULL_MIN] = {.scope = HD_CFG_SCOPE_LIB,
                              .type = HD_CFG_SIZE,
                              .name = "PULL_MIN",
@@ -162,7 +163,8 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
          .name = "PROFILE",
          .value = "auto",
          .meaning = "The machine's profile, which says from which size on large data are read by "
-                    "who gets them instead of written by who has them. auto: built in, if this "
+                    "who gets them instead of written by who has them, and by which instructions. "
+                    "auto: built in, if this "
                     "machine was measured before; else measured by the first team, in 45 ms, and "
                     "kept in the user's cache folder; measure: measured in any case; none: always "
                     "written; or the name of a built-in one (heddle_info --profile), or a file's "

@@ -44,6 +44,9 @@ void hd_copy(void *dst, const void *src, size_t bytes, hd_stores_t stores);
  * be slow. Below, memcpy has vectors itself. */
 enum { HD_COPY_LONG = 2048 };
 
+/* Bytes of a copy that are enough for HD_STORES_PAGES to take turns. */
+enum { HD_COPY_PAGES = 32 * 1024 };
+
 /* To every dst[j] + dst_offset (bytes), j < m, except those that are src itself. The source is read
  * from memory once. */
 void hd_copy_to_many(uint32_t m, void *const *dst, size_t dst_offset, const void *src, size_t bytes,

@@ -302,6 +302,7 @@ static size_t board_bytes_of_many(void) {
 uint64_t hd_group_layout(void) {
     const uint64_t part[] = {HEDDLE_VERSION,
                              sizeof(hd_charter_t),
+                             sizeof(hd_group_config_t),
                              sizeof(hd_far_bell_t),
                              sizeof(hd_group_t),
                              sizeof(hd_shared_t),

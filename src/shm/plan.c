@@ -237,7 +237,8 @@ static __attribute__((noinline)) const hd_work_row_t *row_of(const facts_t *f) {
     size_t block = !f->coll->vector    ? f->call->bytes
                    : f->coll->pairwise ? UNKNOWN
                                        : largest_block(f);
-    /* what is given to all and lies in no cache is fetched by whom it belongs to, once */
+    /* where results outgrow the shared caches, sources are there no more, either: what is given to
+     * all is fetched by whom it belongs to, once */
     bool fetched = !f->coll->pairwise && block >= f->group->streaming_min / f->n;
     return least && block >= least && !fetched ? other : row;
 }

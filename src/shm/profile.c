@@ -221,7 +221,9 @@ static size_t streaming_from(const hd_profile_t *profile) {
     hd_profile_row_t streaming = in_order ? HD_COPIED_BY_STREAMING : HD_COPIED_BY_PAGES;
     size_t by_plain = crossover(profile, HD_COPIED_PLAINLY, streaming, 0);
     size_t by_string = crossover(profile, HD_COPIED_BY_STRING, streaming, 0);
-    return by_plain == 0 || by_string == 0 ? 0 : by_plain > by_string ? by_plain : by_string;
+    size_t from = by_plain > by_string ? by_plain : by_string;
+    size_t least = hd_profile_size(streaming, 0); /* of shorter ones nothing is known */
+    return by_plain == 0 || by_string == 0 ? 0 : from < least ? least : from;
 }
 
 hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile) {

@@ -112,6 +112,10 @@ static void pull(bench_t *bench, uint32_t me, bool to_both, size_t bytes) {
     hd_copy(mine->dst + (to_both ? (1 - me) * bytes : 0), other->src, bytes, HD_STORES_PLAIN);
 }
 
+_Static_assert(HD_COPIED_BY_PAGES - HD_COPIED_PLAINLY == HD_STORES_PAGES - HD_STORES_PLAIN &&
+                   HD_COPIED_BY_STRING - HD_COPIED_PLAINLY == HD_STORES_STRING - HD_STORES_PLAIN,
+               "rows stand in the order of hd_stores_t");
+
 static void copy(bench_t *bench, uint32_t me, hd_stores_t stores, size_t bytes) {
     hd_copy(bench->side[me].dst, bench->side[1 - me].src, bytes, stores);
     hd_copy_fence();

@@ -323,9 +323,8 @@ static void spread(const hd_op_t *op, const hd_work_t *work, uint32_t s, span_t 
     }
 }
 
-/* By pieces that stay in the first cache level, so that the source is fetched once. */
-static ucc_status_t run_allgatherv(const hd_op_t *op, const hd_work_t *work, uint32_t s,
-                                   uint32_t unit) {
+/* Does every member expect so much of member s? */
+static ucc_status_t compare_block(const hd_op_t *op, const hd_work_t *work, uint32_t s) {
     size_t bytes = work->call[s]->bytes;
     for (uint32_t d = 0; d < op->place.n; d++) {
         const hd_call_t *to = work->call[d];
@@ -334,11 +333,21 @@ static ucc_status_t run_allgatherv(const hd_op_t *op, const hd_work_t *work, uin
             return hd_op_say_sizes(op, s, d, bytes, expected);
         }
     }
-    span_t span = span_of(op, bytes, unit);
-    for (size_t done = 0; done < span.bytes; done += HD_PUSH_WINDOW) {
+    return UCC_OK;
+}
+
+/* By pieces that stay in the first cache level, so that the source is fetched once. */
+static ucc_status_t run_allgatherv(const hd_op_t *op, const hd_work_t *work, uint32_t s,
+                                   uint32_t unit) {
+    ucc_status_t status = compare_block(op, work, s);
+    if (status != UCC_OK) {
+        return status;
+    }
+    span_t span = span_of(op, work->call[s]->bytes, unit);
+    size_t piece = op->plan.stores == HD_STORES_PAGES ? HD_COPY_PAGES : HD_PUSH_WINDOW;
+    for (size_t done = 0; done < span.bytes; done += piece) {
         size_t left = span.bytes - done;
-        spread(op, work, s,
-               (span_t){span.at + done, left < HD_PUSH_WINDOW ? left : HD_PUSH_WINDOW});
+        spread(op, work, s, (span_t){span.at + done, left < piece ? left : piece});
     }
     return UCC_OK;
 }
@@ -536,6 +545,11 @@ static ucc_status_t pull_block(const hd_op_t *op, const hd_work_t *work, uint32_
 
 static ucc_status_t pull_allgatherv(const hd_op_t *op, const hd_work_t *work, uint32_t d,
                                     uint32_t unit) {
+    /* who expects other blocks than I do may push: then nobody else compares mine with theirs */
+    ucc_status_t status = unit == 0 ? compare_block(op, work, d) : UCC_OK;
+    if (status != UCC_OK) {
+        return status;
+    }
     uint32_t part, s = source_of(op, work, d, unit, &part);
     return pull_block(op, work, s, d, (hd_data_t){hd_at(work->src[s], 0), work->call[s]->bytes},
                       part);

@@ -116,6 +116,7 @@ Test(profile, has_the_stores_by_which_large_copies_take_the_least_time) {
         {{150, 110, 110, 80}, {900, 900, 900, 70}, 2048 * KIB, HD_NEVER, 2048 * KIB},
         {{50, 150, 150, 150}, {900, 50, 50, 50}, 32 * KIB, 128 * KIB, 128 * KIB},
         {{50, 50, 50, 50}, {900, 90, 90, 90}, 32 * KIB, HD_NEVER, 0}, /* strings are faster */
+        {{50, 50, 50, 50}, {9, 9, 9, 9}, 32 * KIB, HD_NEVER, 32 * KIB},
     };
     static const uint32_t none[4] = {1000, 1000, 1000, 1000};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -554,5 +555,32 @@ Test(profile, uneven_blocks_are_pulled_whole) {
     setenv("HEDDLE_PROFILE", kept(), 1);
     for (uint32_t bits = 0; bits < 1 << MEMBERS * MEMBERS; bits += 3) {
         cr_assert_eq(heddle_run(MEMBERS, swap_unevenly, &bits), UCC_OK);
+    }
+}
+
+/* --- members that disagree -------------------------------------------------------------------- */
+
+/* Member 1 expects more of member 0 than that has, so much that it would push what member 0 pulls.
+ */
+static void gather_unequally(heddle_ep_t *ep, void *arg) {
+    enum { LESS = 64 * 1024, MORE = 200 * 1024 };
+    ucc_status_t *status = arg;
+    uint32_t me = heddle_ep_index(ep);
+    uint64_t counts[2] = {me ? MORE : LESS, LESS}, displacements[2] = {0, MORE};
+    uint8_t *src = calloc(1, LESS), *dst = calloc(1, MORE + LESS);
+    status[me] = heddle_allgatherv(ep, src, LESS, dst, counts, displacements, UCC_DT_UINT8);
+    free(src);
+    free(dst);
+}
+
+Test(profile, blocks_of_the_wrong_size_are_told_though_one_pulls_and_the_other_pushes) {
+    hd_profile_t one = profile_for("a machine");
+    cr_assert(hd_profile_keep(&one, measure_some)); /* which pulls all */
+    setenv("HEDDLE_PROFILE", kept(), 1);
+    setenv("HEDDLE_NONTEMPORAL_MIN", "256k", 1);
+    for (uint32_t i = 0; i < 20; i++) {
+        ucc_status_t status[2] = {UCC_OK, UCC_OK};
+        (void)heddle_run(2, gather_unequally, status);
+        cr_expect(status[0] != UCC_OK || status[1] != UCC_OK, "time %u", i);
     }
 }
