@@ -164,11 +164,11 @@ static const hd_config_variable_t table[HD_CFG_N_IDS] = {
          .value = "auto",
          .meaning = "The machine's profile, which says from which size on large data are read by "
                     "who gets them instead of written by who has them, and by which instructions. "
-                    "auto: built in, if this "
-                    "machine was measured before; else measured by the first team, in 45 ms, and "
-                    "kept in the user's cache folder; measure: measured in any case; none: always "
-                    "written; or the name of a built-in one (heddle_info --profile), or a file's "
-                    "path, with a slash. Results are the same with all of them."},
+                    "auto: built in, if this machine was measured before; else measured by the "
+                    "first team, in 45 ms, and kept in the user's cache folder; measure: measured "
+                    "in any case; none: always written; or the name of a built-in one (heddle_info "
+                    "--profile), or a file's path, with a slash. Results are the same with all of "
+                    "them."},
     [HD_CFG_LIB_RING] = {.scope = HD_CFG_SCOPE_LIB,
                          .type = HD_CFG_UINT,
                          .name = "RING",

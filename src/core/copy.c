@@ -43,6 +43,13 @@ static size_t min_size(size_t a, size_t b) {
 /* ---- vectors: plain stores anywhere; streaming ones of whole lines, where dst is a multiple of a
  * line, and so is bytes ---- */
 
+/* Streaming ones, by the vector unit. */
+typedef struct streams {
+    void (*lines)(char *dst, const char *src, size_t bytes);
+    void (*pages)(char *dst, const char *src, size_t bytes); /* a multiple of WALK */
+    void (*two)(char *dst, char *dst2, const char *src, size_t bytes);
+} streams_t;
+
 #if defined(__x86_64__)
 
 #define TARGET_BASE
@@ -144,7 +151,7 @@ DEFINE_STREAM(stream_base, line_base, TARGET_BASE)
 DEFINE_STREAM(stream_avx2, line_avx2, TARGET_AVX2)
 DEFINE_STREAM(stream_avx512, line_avx512, TARGET_AVX512)
 
-/* Some lines of each of so many pages in turn. A multiple of WALK. */
+/* Some lines of each of so many pages in turn. */
 #define DEFINE_PAGES(_name, _line, _target)                                                        \
     _target static void _name(char *dst, const char *src, size_t bytes) {                          \
         for (size_t at = 0; at < bytes; at += WALK) {                                              \
@@ -182,46 +189,12 @@ DEFINE_STREAM_TWO(stream_two_base, line_base, TARGET_BASE)
 DEFINE_STREAM_TWO(stream_two_avx2, line_avx2, TARGET_AVX2)
 DEFINE_STREAM_TWO(stream_two_avx512, line_avx512, TARGET_AVX512)
 
-static void stream_lines_two(char *dst, char *dst2, const char *src, size_t bytes) {
-    switch (hd_isa()) {
-    case HD_ISA_AVX512:
-        stream_two_avx512(dst, dst2, src, bytes);
-        break;
-    case HD_ISA_AVX2:
-        stream_two_avx2(dst, dst2, src, bytes);
-        break;
-    default:
-        stream_two_base(dst, dst2, src, bytes);
-        break;
-    }
-}
-
-static void stream_pages(char *dst, const char *src, size_t bytes) {
-    switch (hd_isa()) {
-    case HD_ISA_AVX512:
-        pages_avx512(dst, src, bytes);
-        break;
-    case HD_ISA_AVX2:
-        pages_avx2(dst, src, bytes);
-        break;
-    default:
-        pages_base(dst, src, bytes);
-        break;
-    }
-}
-
-static void stream_lines(char *dst, const char *src, size_t bytes) {
-    switch (hd_isa()) {
-    case HD_ISA_AVX512:
-        stream_avx512(dst, src, bytes);
-        break;
-    case HD_ISA_AVX2:
-        stream_avx2(dst, src, bytes);
-        break;
-    default:
-        stream_base(dst, src, bytes);
-        break;
-    }
+static const streams_t *streams(void) {
+    static const streams_t by_isa[HD_ISA_LAST] = {
+        [HD_ISA_BASE] = {stream_base, pages_base, stream_two_base},
+        [HD_ISA_AVX2] = {stream_avx2, pages_avx2, stream_two_avx2},
+        [HD_ISA_AVX512] = {stream_avx512, pages_avx512, stream_two_avx512}};
+    return &by_isa[hd_isa()];
 }
 
 #else
@@ -230,17 +203,14 @@ static void copy_vectors(char *dst, const char *src, size_t bytes) {
     memcpy(dst, src, bytes);
 }
 
-static void stream_lines(char *dst, const char *src, size_t bytes) {
-    memcpy(dst, src, bytes);
-}
-
-static void stream_pages(char *dst, const char *src, size_t bytes) {
-    memcpy(dst, src, bytes);
-}
-
-static void stream_lines_two(char *dst, char *dst2, const char *src, size_t bytes) {
+static void copy_two(char *dst, char *dst2, const char *src, size_t bytes) {
     memcpy(dst, src, bytes);
     memcpy(dst2, src, bytes);
+}
+
+static const streams_t *streams(void) {
+    static const streams_t plain = {copy_vectors, copy_vectors, copy_two};
+    return &plain;
 }
 
 #endif
@@ -257,8 +227,10 @@ static void stream(char *dst, const char *src, size_t bytes, hd_stores_t stores)
     memcpy(dst, src, head);
     lines = (bytes - head) / HD_COPY_LINE * HD_COPY_LINE;
     walked = stores == HD_STORES_PAGES ? lines / WALK * WALK : 0;
-    stream_pages(dst + head, src + head, walked);
-    stream_lines(dst + head + walked, src + head + walked, lines - walked);
+    if (walked) {
+        streams()->pages(dst + head, src + head, walked);
+    }
+    streams()->lines(dst + head + walked, src + head + walked, lines - walked);
     memcpy(dst + head + lines, src + head + lines, bytes - head - lines);
 }
 
@@ -269,7 +241,7 @@ static void stream_two(char *dst, char *dst2, const char *src, size_t bytes) {
 
     memcpy(dst, src, head);
     memcpy(dst2, src, head);
-    stream_lines_two(dst + head, dst2 + head, src + head, lines);
+    streams()->two(dst + head, dst2 + head, src + head, lines);
     memcpy(dst + tail, src + tail, bytes - tail);
     memcpy(dst2 + tail, src + tail, bytes - tail);
 }

@@ -187,6 +187,12 @@ static size_t crossover(const hd_profile_t *profile, hd_profile_row_t usual, hd_
     return size;
 }
 
+/* Of shorter blocks than were measured nothing is known. */
+static size_t no_shorter(size_t from, hd_profile_row_t row) {
+    size_t least = hd_profile_size(row, 0);
+    return from && from < least ? least : from;
+}
+
 /* The sizes in a row at which string instructions gain most over plain stores, in all. */
 static void find_string(const hd_profile_t *profile, hd_crossovers_t *out) {
     const uint32_t *plain = profile->ns[HD_COPIED_PLAINLY],
@@ -222,8 +228,7 @@ static size_t streaming_from(const hd_profile_t *profile) {
     size_t by_plain = crossover(profile, HD_COPIED_PLAINLY, streaming, 0);
     size_t by_string = crossover(profile, HD_COPIED_BY_STRING, streaming, 0);
     size_t from = by_plain > by_string ? by_plain : by_string;
-    size_t least = hd_profile_size(streaming, 0); /* of shorter ones nothing is known */
-    return by_plain == 0 || by_string == 0 ? 0 : from < least ? least : from;
+    return by_plain == 0 || by_string == 0 ? 0 : no_shorter(from, streaming);
 }
 
 hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile) {
@@ -233,10 +238,10 @@ hd_crossovers_t hd_profile_crossovers(const hd_profile_t *profile) {
     uint32_t by_kernel = profile->ns[HD_FAR_BY_KERNEL][0];
     bool is_measured = by_kernel != 0 && by_kernel != UINT32_MAX;
     bool is_long = crossover(profile, HD_FAR_BY_SHORT, HD_FAR_BY_LONG, LONG_FROM) != 0;
-    size_t least = hd_profile_size(HD_FAR_BY_KERNEL, 0), from = kernel;
+    size_t from = kernel;
     if (is_measured) {
         from = crossover(profile, is_long ? HD_FAR_BY_LONG : HD_FAR_BY_SHORT, HD_FAR_BY_KERNEL, 0);
-        from = from == 1 ? least : from; /* of shorter ones nothing is known */
+        from = no_shorter(from, HD_FAR_BY_KERNEL);
     }
     hd_crossovers_t out = {
         .each = crossover(profile, HD_EACH_PUSHED, HD_EACH_PULLED, 0),

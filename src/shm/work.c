@@ -316,10 +316,8 @@ static ucc_status_t run_allgather(const hd_op_t *op, const hd_work_t *work, uint
 /* To all, wherever in their buffers it belongs. */
 static void spread(const hd_op_t *op, const hd_work_t *work, uint32_t s, span_t span) {
     for (uint32_t d = 0; d < op->place.n; d++) {
-        const hd_call_t *to = work->call[d];
-        uint64_t offset = hd_vector_displacement(&to->receive, s) * to->element + span.at;
-        hd_copy(hd_at(work->dst[d], offset), (const uint8_t *)work->src[s] + span.at, span.bytes,
-                op->plan.stores);
+        hd_copy(hd_at(hd_work_taken(work, d, s).at, span.at),
+                (const uint8_t *)work->src[s] + span.at, span.bytes, op->plan.stores);
     }
 }
 

@@ -196,8 +196,7 @@ static inline hd_group_t *empty_group_of(const row_t *row) {
     config.two_sided = is(row, '2');
     config.check = is(row, 'e');
     config.arrival = is(row, 's') ? HD_CFG_ARRIVAL_STATIC : HD_CFG_ARRIVAL_AUTO;
-    hd_group_t *group = hd_group_create(is(row, 'a') ? IN_SET : row->n, &config);
-    return group;
+    return hd_group_create(is(row, 'a') ? IN_SET : row->n, &config);
 }
 
 /* All up to endpoint `end` have. */

@@ -59,7 +59,7 @@ Test(thresholds, copies_by_vectors_end_before_streaming_begins) {
     cr_assert_eq(plain_most(0), 0);
 }
 
-/* n members, of which a profile says this. */
+/* The group of two members, of whose machine a profile says this. */
 static hd_group_t with_stores(size_t string, size_t end, size_t streaming, size_t asked) {
     hd_group_t group = {.n = 2};
     hd_group_config_t config = {
